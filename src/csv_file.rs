@@ -39,9 +39,10 @@ impl CsvField {
     }
 
     fn harmless(&self) -> Cow<'_, str> {
-        match self.is_number {
-            true => Cow::Borrowed(&self.text),
-            false => harmless(&self.text),
+        if self.is_number {
+            Cow::Borrowed(&self.text)
+        } else {
+            harmless(&self.text)
         }
     }
 }

@@ -213,7 +213,8 @@ mod tests {
     #[test]
     fn a_link_in_its_place_is_refused_and_named_with_what_it_leads_to() {
         let home = tempfile::tempdir().unwrap();
-        let (data, real) = (home.path().join("data"), home.path().join("real"));
+        let data = home.path().join("data");
+        let real = home.path().join("real");
         std::fs::create_dir(&real).unwrap();
         symlink(&real, &data).unwrap();
         let said = refused(&data);
@@ -248,7 +249,8 @@ mod tests {
     #[test]
     fn a_link_above_it_is_followed_to_what_others_can_change() {
         let home = tempfile::tempdir().unwrap();
-        let (open, link) = (home.path().join("open"), home.path().join("link"));
+        let open = home.path().join("open");
+        let link = home.path().join("link");
         std::fs::create_dir_all(open.join("in")).unwrap();
         symlink(open.join("in"), &link).unwrap();
         prepare(&link.join("data")).unwrap();

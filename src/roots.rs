@@ -207,7 +207,8 @@ mod tests {
     #[test]
     fn no_root_lies_in_another_unless_both_have_long_been_there() {
         let home = tempfile::tempdir().unwrap();
-        let (data, outer) = (home.path().join("data"), home.path().join("outer"));
+        let data = home.path().join("data");
+        let outer = home.path().join("outer");
         let inner = outer.join("deep/inner");
         for kinds in [[LOCAL, LOCAL], [LOCAL, SLURM], [FAR, FAR]] {
             let [one, other] = kinds;

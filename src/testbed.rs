@@ -89,13 +89,15 @@ impl Testbed {
     /// The user that tests run as; made if missing.
     pub(crate) fn account(&self) -> Result<Account, TestbedError> {
         let name = self.script(&["user"])?;
-        let (user, group) = (number("-u", &name)?, number("-g", &name)?);
+        let user = number("-u", &name)?;
+        let group = number("-g", &name)?;
         Ok(Account { name, user, group })
     }
 
     /// Starts what of a cluster does not run.
     pub(crate) fn up(&self, cluster: TestbedCluster) -> Result<(), TestbedError> {
-        let (processors, port) = (cluster.processors.to_string(), cluster.port.to_string());
+        let processors = cluster.processors.to_string();
+        let port = cluster.port.to_string();
         self.script(&["up", cluster.name, &processors, &port])
             .map(drop)
     }
@@ -184,9 +186,10 @@ pub(crate) fn said(command: &mut Command) -> Result<Result<String, String>, Test
             source,
         })?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    Ok(match output.status.success() {
-        true => Ok(text(&output.stdout)),
-        false => Err(text(&output.stderr)),
+    Ok(if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(text(&output.stderr))
     })
 }
 

@@ -287,10 +287,8 @@ fn every_alert_has_a_severity_a_page_in_the_book_and_a_test() {
             read(&file).contains(&format!("\n## {name}\n")),
             "{file} says nothing of {name}"
         );
-        let (fires, quiet) = (
-            format!("alertname: {name}\n"),
-            format!("alertname: {name}, exp_al"),
-        );
+        let fires = format!("alertname: {name}\n");
+        let quiet = format!("alertname: {name}, exp_al");
         assert!(tests.contains(&fires), "{name}: no test that it fires");
         assert!(
             tests.contains(&quiet),

@@ -141,10 +141,8 @@ fn the_book_has_its_settings() {
 
 /// `UPDATE_DOCS=1 cargo test --test docs` writes it anew.
 fn table_is_current(page: &str, name: &str, current: &str) {
-    let (begin, end) = (
-        format!("<!-- {name}: begin -->\n"),
-        format!("<!-- {name}: end -->"),
-    );
+    let begin = format!("<!-- {name}: begin -->\n");
+    let end = format!("<!-- {name}: end -->");
     let page = book().join(page);
     let text = fs::read_to_string(&page).unwrap();
     let (before, rest) = text.split_once(&begin).unwrap();
@@ -170,7 +168,8 @@ fn the_table_of_roles_is_that_which_the_server_heeds() {
 fn the_page_of_the_interface_lists_every_code_and_its_remedy() {
     let page = fs::read_to_string(book().join("reference/http.md")).unwrap();
     for code in cospan::api::v1::problem::Code::ALL {
-        let (title, remedy) = (code.title(), code.remedy());
+        let title = code.title();
+        let remedy = code.remedy();
         let row = format!(
             "| {} | {} | {title} | {remedy} |\n",
             code.as_str(),

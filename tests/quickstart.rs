@@ -45,7 +45,8 @@ fn processes_of(place: &Path) -> Vec<String> {
     for entry in std::fs::read_dir("/proc").unwrap() {
         let path = entry.unwrap().path();
         let read = |file: &str| std::fs::read(path.join(file)).unwrap_or_default();
-        let (arguments, environment) = (read("cmdline"), read("environ"));
+        let arguments = read("cmdline");
+        let environment = read("environ");
         let names = |text: &[u8]| text.windows(needle.len()).any(|window| window == needle);
         // One that has ended, but was not waited for, has neither.
         if names(&arguments) || names(&environment) {

@@ -262,7 +262,8 @@ fn a_name_of_a_request_stands_for_one_body_only() {
         ApiReply::Answered(status, answer) => (status, answer),
         ApiReply::Silent(problem) => panic!("no answer: {problem}"),
     };
-    let (first, other) = (job(&json!({})), job(&json!({ "executable": "/bin/false" })));
+    let first = job(&json!({}));
+    let other = job(&json!({ "executable": "/bin/false" }));
     let (status, answer) = named(&first);
     assert_eq!(status, 201, "{answer}");
     let id = &answer["jobs"][0]["id"];

@@ -39,10 +39,8 @@ fn output(environment: &TestEnvironment, token: &str, arguments: &[&str]) -> Out
 
 /// Stdout if it ended with this code.
 fn must(output: &Output, code: i32) -> String {
-    let (told, said) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
+    let told = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{told}\n{said}");
     if code == 0 {
         told.into_owned()
@@ -292,7 +290,8 @@ fn jobs_all_finish_once_each_while_half_the_replies_of_a_site_are_lost() {
     assert!(ready.contains("faults are injected until"), "{ready}");
     assert_eq!(scene.metric("cospan_chaos_injections_active"), 1);
     let mut promises = ClientPromises::default();
-    let (mut number, begun) = (0, Instant::now());
+    let mut number = 0;
+    let begun = Instant::now();
     while scene.runs() {
         assert!(begun.elapsed() < PATIENCE, "it does not end by itself");
         for site in [Some("s1"), None] {
@@ -321,7 +320,8 @@ fn tells_what_happened(scene: &Scene) {
             .map(|row| row[key].as_u64().unwrap())
             .sum::<u64>()
     };
-    let (calls, strikes) = (sum("calls"), sum("strikes"));
+    let calls = sum("calls");
+    let strikes = sum("strikes");
     assert!(strikes > 0 && strikes < calls, "{report}");
     assert!(
         rows.iter()

@@ -179,7 +179,8 @@ type Stays = Vec<(f64, f64, f64)>;
 /// The stays in `components.csv`: those held in vain, and those in which payloads ran.
 fn stays(place: &TempDir, folder: &str, site: &str) -> (Stays, Stays) {
     let names = ["site", "processors", "held_s", "began_s", "ended_s"];
-    let (mut held, mut ran) = (Vec::new(), Vec::new());
+    let mut held = Vec::new();
+    let mut ran = Vec::new();
     for row in fields(place, &format!("{folder}/components.csv"), &names) {
         let at = |column: usize| row[column].parse::<f64>().ok();
         if let (true, Some(from), Some(to)) = (row[0] == site, at(2), at(4)) {

@@ -149,7 +149,8 @@ impl Shared {
     /// What is deducted from sites and owned by no job: there must be nothing. A lease that
     /// was over just now is nobody's fault.
     pub fn provisional_leaks(&self) -> Vec<Leak> {
-        let (view, now) = (self.view.load(), self.clock.now());
+        let view = self.view.load();
+        let now = self.clock.now();
         let lives = |key: &DeductionKey| view.jobs.get(&key.job).is_some_and(|job| !job.is_final());
         self.deductions.lock().leaks(now - LEASE, lives)
     }

@@ -91,7 +91,8 @@ impl KnownSite {
         job: &Job,
         index: ComponentIndex,
     ) -> Option<(PartitionAccount, PartitionDemand)> {
-        let (words, shape) = (words?, self.shape.as_ref()?);
+        let words = words?;
+        let shape = self.shape.as_ref()?;
         let chosen = words.chosen(&job.spec_of(index)?.at);
         let lane = shape.lanes.as_ref()?.own.of(&chosen, site, &shape.labels);
         Some((
@@ -275,7 +276,8 @@ impl LiveState {
         let most = processors.saturating_sub(1);
         let mut refused = lock(&self.refused);
         let (at, left) = refused.entry(site.clone()).or_insert((now, most));
-        (*at, *left) = (now.max(*at), most.min(*left));
+        *at = now.max(*at);
+        *left = most.min(*left);
     }
 
     /// The most processors that a site can have had when it was asked at this time, as far as
@@ -325,9 +327,10 @@ impl LiveState {
     /// Jobs of these owners stay away from a site; tells whether that is new.
     pub fn note_suspects(&self, site: &SiteName, owners: BTreeSet<KeyName>) -> bool {
         let mut suspects = lock(&self.suspects);
-        let before = match owners.is_empty() {
-            true => suspects.remove(site),
-            false => suspects.insert(site.clone(), owners.clone()),
+        let before = if owners.is_empty() {
+            suspects.remove(site)
+        } else {
+            suspects.insert(site.clone(), owners.clone())
         };
         before.unwrap_or_default() != owners
     }

@@ -8,7 +8,8 @@ fn site(name: &str) -> SiteName {
 
 #[test]
 fn it_is_told_once_when_no_site_takes_work_and_once_when_one_does_again() {
-    let (delft, leiden) = (site("Delft"), site("Leiden"));
+    let delft = site("Delft");
+    let leiden = site("Leiden");
     let live = LiveState::new(
         [delft.clone(), leiden.clone()].iter(),
         DurationMs::from_secs(60),

@@ -303,9 +303,10 @@ impl Shared {
         request: Arc<PlacementRequest>,
         owner: &KeyName,
     ) -> Arc<PlacementRequest> {
-        match self.live.is_suspect(owner) {
-            true => Arc::new(Arc::unwrap_or_clone(request).of_suspect(owner)),
-            false => request,
+        if self.live.is_suspect(owner) {
+            Arc::new(Arc::unwrap_or_clone(request).of_suspect(owner))
+        } else {
+            request
         }
     }
 

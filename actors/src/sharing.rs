@@ -188,7 +188,8 @@ mod tests {
     #[test]
     fn equal_copies_share_what_the_check_of_one_found() {
         let recent = Recent::default();
-        let (one, equal) = (spec(1), spec(1));
+        let one = spec(1);
+        let equal = spec(1);
         let first = remember(&recent, &one);
         assert!(recent.checked(&equal).is_none());
         let second = remember(&recent, &equal);
@@ -235,7 +236,8 @@ mod tests {
     #[test]
     fn jobs_only_looked_at_share_what_they_need_and_do_not_count_as_arrivals() {
         let recent = Recent::default();
-        let (one, other) = (queued(1, content(1)), queued(3, content(2)));
+        let one = queued(1, content(1));
+        let other = queued(3, content(2));
         let another = Job {
             id: JobId(2),
             ..one.clone()
@@ -260,7 +262,8 @@ mod tests {
 
     #[test]
     fn one_that_failed_somewhere_avoids_that_site_and_nobody_else_does() {
-        let (recent, defaults) = (Recent::default(), DefaultPolicies::default());
+        let recent = Recent::default();
+        let defaults = DefaultPolicies::default();
         let fresh = queued(1, content(1));
         let avoid = [SiteName::new("delft").expect("a name")].into();
         let components = vec![Component {

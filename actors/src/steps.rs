@@ -219,7 +219,8 @@ mod tests {
 
     #[test]
     fn what_was_noted_counts_at_once_and_is_written_with_the_next_change() {
-        let (parameters, now) = (JobParameters::default(), Timestamp(1_000_000));
+        let parameters = JobParameters::default();
+        let now = Timestamp(1_000_000);
         let mut steps = Steps::<JobMachine>::new(Arc::new(queued(1, content(1))));
         steps.note(
             JobCommand::SetPriority(Priority::High, key()),
@@ -248,7 +249,8 @@ mod tests {
 
     #[test]
     fn who_is_refused_because_of_what_was_noted_hears_it_once_that_is_durable() {
-        let (parameters, now) = (JobParameters::default(), Timestamp(1_000_000));
+        let parameters = JobParameters::default();
+        let now = Timestamp(1_000_000);
         let mut steps = Steps::<JobMachine>::new(Arc::new(queued(1, content(1))));
         steps.note(JobCommand::Cancel(key()), &parameters, now);
         let (reply, mut refused) = oneshot::channel();
@@ -268,7 +270,8 @@ mod tests {
 
     #[test]
     fn what_was_noted_on_a_record_that_had_moved_on_is_void() {
-        let (parameters, now) = (JobParameters::default(), Timestamp(1_000_000));
+        let parameters = JobParameters::default();
+        let now = Timestamp(1_000_000);
         let job = Arc::new(queued(1, content(1)));
         let mut steps = Steps::<JobMachine>::new(job.clone());
         steps.note(JobCommand::Cancel(key()), &parameters, now);

@@ -43,7 +43,8 @@ pub fn start(
     reports: mpsc::UnboundedReceiver<JournalReport>,
 ) -> ControlPlane {
     let shared = Arc::new(Shared::new(parts));
-    let (clock, chance) = (shared.clock.clone(), shared.chance.clone());
+    let clock = shared.clock.clone();
+    let chance = shared.chance.clone();
     let workshop = Box::new(Workshop(shared.clone()));
     let supervisor = Supervisor::new(workshop, clock, chance, shared.metrics.clone()).start();
     let _ = shared.supervisor.set(supervisor.clone());
@@ -80,7 +81,8 @@ pub fn report_channel() -> (
 }
 
 fn count_phases(shared: &Shared) {
-    let (mut phases, mut held) = (BTreeMap::<&str, i64>::new(), 0);
+    let mut phases = BTreeMap::<&str, i64>::new();
+    let mut held = 0;
     for job in shared.view.load().jobs.values() {
         *phases.entry(job.phase.kind().as_str()).or_default() += 1;
         held += i64::from(job.held.is_some());
@@ -221,11 +223,13 @@ impl Builder for Workshop {
         match (verdict, id) {
             (SupervisorVerdict::Exit, _) => self.0.fatal(id, verdict, "died too often"),
             (SupervisorVerdict::Hold, ActorId::Job(job)) => {
-                let (shared, job) = (self.0.clone(), *job);
+                let shared = self.0.clone();
+                let job = *job;
                 actix_rt::spawn(async move { hold_job(&shared, job).await });
             }
             (SupervisorVerdict::Hold, ActorId::Cluster(site)) => {
-                let (shared, site) = (self.0.clone(), site.clone());
+                let shared = self.0.clone();
+                let site = site.clone();
                 actix_rt::spawn(async move { hold_site(&shared, site).await });
             }
             (SupervisorVerdict::Hold, _) => restart_later(self.0.clone(), id.clone()),
@@ -244,7 +248,8 @@ fn restart_later(shared: Arc<Shared>, id: ActorId) {
 
 fn build(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
     chaos::reach(CrashPoint::Factory);
-    let (shared, actors) = (shared.clone(), &shared.actors);
+    let actors = &shared.actors;
+    let shared = shared.clone();
     match id {
         ActorId::Journal => error!("the journal has no second life"),
         ActorId::Intake => drop(enter(&actors.intake, (), |d| {

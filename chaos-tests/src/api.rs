@@ -148,7 +148,8 @@ impl Api {
     }
 
     fn pages(&self, path: &str, name: &str) -> Result<Vec<Value>> {
-        let (mut rows, mut after) = (Vec::new(), String::new());
+        let mut rows = Vec::new();
+        let mut after = String::new();
         loop {
             let mut page = self.want(&format!("{path}?limit=1000{after}"))?;
             let list = page[name].as_array_mut().context("a page without rows")?;

@@ -14,7 +14,8 @@ pub fn at_once<Piece: Sync, Outcome>(
     work: impl Fn(&Piece) -> Outcome + Sync,
     told: impl FnMut(&Piece, Outcome) + Send,
 ) {
-    let (next, told) = (AtomicUsize::new(0), Mutex::new(told));
+    let next = AtomicUsize::new(0);
+    let told = Mutex::new(told);
     let worker = || {
         while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
             let outcome = work(piece);

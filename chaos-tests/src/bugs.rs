@@ -82,9 +82,10 @@ pub fn hunt_all(
             .chars()
             .take(80)
             .collect();
-        say(&match markdown {
-            true => format!("| {bug:?} | {seeds} | {rule} |"),
-            false => format!("{bug:?}: {seeds} seeds: {said}"),
+        say(&if markdown {
+            format!("| {bug:?} | {seeds} | {rule} |")
+        } else {
+            format!("{bug:?}: {seeds} seeds: {said}")
         });
     }
     Ok(all_found)

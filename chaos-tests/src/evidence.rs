@@ -52,7 +52,8 @@ pub struct RequestedJob {
 
 impl RequestedJob {
     fn of(job: &Value) -> Self {
-        let (document, sweep) = (&job["document"], &job["sweep"]);
+        let document = &job["document"];
+        let sweep = &job["sweep"];
         let inputs = document["component"][0]["input"]
             .as_array()
             .into_iter()

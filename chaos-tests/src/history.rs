@@ -45,9 +45,10 @@ pub struct JobRound {
 impl JobRound {
     /// From when on an attempt may start, if it may.
     pub fn may_start(&self, component: u32, attempt: u32) -> Option<u64> {
-        match self.attempts.get(&component) == Some(&attempt) {
-            true => self.go_ms,
-            false => self.restarted.get(&(component, attempt)).copied(),
+        if self.attempts.get(&component) == Some(&attempt) {
+            self.go_ms
+        } else {
+            self.restarted.get(&(component, attempt)).copied()
         }
     }
 
@@ -164,9 +165,12 @@ pub fn rounds(flexible: bool, events: &[HistoryEvent]) -> Vec<JobRound> {
 /// the highest.
 fn placed(flexible: bool, before: &BTreeMap<u32, u32>, components: usize) -> BTreeMap<u32, u32> {
     let last = before.values().max().copied().unwrap_or(0);
-    let number = |index| match flexible {
-        true => last,
-        false => before.get(&index).copied().unwrap_or(0),
+    let number = |index| {
+        if flexible {
+            last
+        } else {
+            before.get(&index).copied().unwrap_or(0)
+        }
     };
     (0..)
         .take(components)

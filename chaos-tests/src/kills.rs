@@ -183,7 +183,8 @@ fn run_on(
     let workload = DrawnWorkload::new(environment, "job");
     let locals = Locals::start(environment, api.clone(), random.random());
     let crowd = ClientCrowd::start(api.clone(), workload, options.depth, random.random());
-    let (mut table, mut restarts) = (KillTable::default(), Vec::new());
+    let mut table = KillTable::default();
+    let mut restarts = Vec::new();
     let mut counted = 0;
     while counted < options.kills {
         ensure!(
@@ -209,9 +210,10 @@ fn run_on(
     let (verdict, _) =
         settle::settle_and_judge(environment, &api, &promises, &mut foreign, SETTLE_MAX)?;
     restarts.sort();
-    let missed = match options.kills < MANY_KILLS {
-        true => Vec::new(),
-        false => missed(&verdict.claims, taken),
+    let missed = if options.kills < MANY_KILLS {
+        Vec::new()
+    } else {
+        missed(&verdict.claims, taken)
     };
     Ok(KillOutcome {
         rare: table.rare(options.least_strikes),

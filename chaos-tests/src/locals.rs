@@ -33,7 +33,8 @@ pub struct Locals {
 impl Locals {
     /// They begin.
     pub fn start(environment: &TestEnvironment, api: Api, seed: u64) -> Self {
-        let (sites, stop) = (environment.sites.clone(), Arc::new(AtomicBool::new(false)));
+        let sites = environment.sites.clone();
+        let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
         let thread = std::thread::spawn(move || work(&sites, &api, seed, &told));
         Self {
@@ -66,7 +67,8 @@ impl Drop for Locals {
 
 fn work(sites: &[EnvironmentSite], api: &Api, seed: u64, stop: &AtomicBool) -> Result<u32> {
     let mut random = StdRng::seed_from_u64(seed);
-    let (mut running, mut taken): (Vec<Child>, u32) = (Vec::new(), 0);
+    let mut running: Vec<Child> = Vec::new();
+    let mut taken: u32 = 0;
     while !stop.load(Ordering::Relaxed) {
         let contested = contested(sites, api);
         let all: Vec<&EnvironmentSite> = sites.iter().collect();

@@ -185,10 +185,8 @@ fn run(cli: &ChaosCli) -> Result<bool> {
         say(&format!("seed {seed}"));
         seed
     };
-    let (binary, base) = (
-        std::path::absolute(&cli.binary)?,
-        std::path::absolute(&cli.base)?,
-    );
+    let binary = std::path::absolute(&cli.binary)?;
+    let base = std::path::absolute(&cli.base)?;
     match cli.what {
         ChaosSubcommand::Run(ref args) => run::run(args, &say, &show),
         ChaosSubcommand::Bench { seeds } => {
@@ -215,7 +213,8 @@ fn run(cli: &ChaosCli) -> Result<bool> {
         }
         ChaosSubcommand::Power { cuts, at_once } => {
             power::machine::go_apart()?;
-            let (keep, seed) = (cli.keep, drawn());
+            let keep = cli.keep;
+            let seed = drawn();
             let options = power::PowerOptions {
                 binary,
                 base,
@@ -241,7 +240,8 @@ fn run(cli: &ChaosCli) -> Result<bool> {
             only,
             at_once,
         } => {
-            let (keep, seed) = (cli.keep, drawn());
+            let keep = cli.keep;
+            let seed = drawn();
             let options = differ::DifferOptions {
                 binary,
                 base,

@@ -403,7 +403,8 @@ fn remains(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
 }
 
 fn left_at(site: &SiteTruth, verdict: &mut OracleVerdict) {
-    let (name, (idle, total)) = (&site.name, site.processors);
+    let name = &site.name;
+    let (idle, total) = site.processors;
     if idle != total {
         verdict.blame(
             OracleRule::NothingHeld,

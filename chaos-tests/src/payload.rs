@@ -202,7 +202,8 @@ mod tests {
     #[test]
     fn a_payload_tells_its_chunk_and_whether_it_has_just_that() {
         let directory = tempfile::tempdir().unwrap();
-        let (all, input) = (grain(), directory.path().join("in"));
+        let all = grain();
+        let input = directory.path().join("in");
         let told = |tag: &str, bytes: &[u8]| {
             std::fs::write(&input, bytes).unwrap();
             let arguments = ["0", "0", "polite", "-", "0", "in", CHUNK];

@@ -468,7 +468,8 @@ fn await_strike(
     let survival = if is_once { SURVIVAL } else { SURVIVAL_OF_MANY };
     let is_loaded = life.iter().any(|what| what.load > 0);
     let begun = Instant::now();
-    let (mut panicked, mut turn) = (None::<Instant>, 0);
+    let mut panicked = None::<Instant>;
+    let mut turn = 0;
     while begun.elapsed() < REACH_MAX {
         if let Some(status) = server.ended()? {
             return Ok(status.code().or(status.signal().map(|signal| 128 + signal)));

@@ -102,7 +102,8 @@ fn play(
     server.start()?;
     let api = server.api()?;
     let mut foreign = vec![ForeignAttempt::plant(&environment.sites[0])?];
-    let (ended, watch) = (None, SitesWatch::new(&environment.sites));
+    let ended = None;
+    let watch = SitesWatch::new(&environment.sites);
     let mut scene = PointScene {
         environment,
         server,
@@ -278,7 +279,8 @@ impl PointScene<'_> {
     }
 
     fn submit(&mut self) -> Result<u64> {
-        let (payload, ledger) = (self.environment.payload(), self.environment.ledger());
+        let payload = self.environment.payload();
+        let ledger = self.environment.ledger();
         let component = |name: &str| {
             json!({
                 "name": name, "processors": 2, "executable": "/bin/sh",
@@ -313,7 +315,8 @@ impl PointScene<'_> {
             let ApiReply::Answered(200, course) = scene.api.get(COURSE) else {
                 return Ok(false);
             };
-            let (is_same, state) = (course["until"] == before.as_str(), &course["state"]);
+            let is_same = course["until"] == before.as_str();
+            let state = &course["state"];
             if state != "confirmed" || !is_same {
                 return Ok(state == "confirmed");
             }
@@ -438,7 +441,8 @@ mod tests {
     fn what_sites_keep_twice_too_early_or_no_more_is_blamed() {
         let base = tempfile::tempdir().unwrap();
         let sites = ["s1", "s2"].map(|name| site(base.path(), name));
-        let (granted, kept) = (json!({ "expires": 1 }), json!({}));
+        let granted = json!({ "expires": 1 });
+        let kept = json!({});
         let blamed = |stage, leases: [Value; 2]| {
             sites
                 .iter()

@@ -233,7 +233,9 @@ impl TestEnvironment {
             self.port(),
         );
         for site in &self.sites {
-            let (name, root, processors) = (&site.name, &site.root, site.processors);
+            let name = &site.name;
+            let root = &site.root;
+            let processors = site.processors;
             // Writing into a text cannot fail.
             let _ = write!(
                 text,
@@ -243,7 +245,8 @@ impl TestEnvironment {
         }
         for (at, from) in self.sites.iter().enumerate() {
             for to in &self.sites[at + 1..] {
-                let (from, to) = (&from.name, &to.name);
+                let from = &from.name;
+                let to = &to.name;
                 let _ = write!(
                     text,
                     "\n[[link]]\nfrom = {from:?}\nto = {to:?}\nbandwidth = {bandwidth:?}\n"

@@ -100,10 +100,8 @@ impl DrawnWorkload {
     /// The next job, or sweep.
     pub fn draw(&mut self, random: &mut StdRng) -> DrawnSubmission {
         self.count += 1;
-        let (kind, name) = (
-            DrawnKind::draw(random),
-            format!("{}-{}", self.prefix, self.count),
-        );
+        let kind = DrawnKind::draw(random);
+        let name = format!("{}-{}", self.prefix, self.count);
         let key = random.random_bool(0.9).then(|| format!("key-{name}"));
         let runs = random.random_range(2..=RUNS_MAX);
         let (names, title) = match kind {
@@ -184,9 +182,10 @@ impl DrawnWorkload {
     fn component(&self, job: &str, index: u32, kind: DrawnKind, random: &mut StdRng) -> Value {
         // One in eight ignores TERM and must be killed.
         let rude = random.random_bool(0.12);
-        let seconds = match rude {
-            true => "8".to_owned(),
-            false => format!("0.{:02}", random.random_range(10..99)),
+        let seconds = if rude {
+            "8".to_owned()
+        } else {
+            format!("0.{:02}", random.random_range(10..99))
         };
         let seconds = if random.random_bool(0.1) && !rude {
             "2".to_owned()

@@ -42,7 +42,8 @@ impl Chunk {
             let at = exact.checked_div(u128::from(part.total)).unwrap_or(0);
             u64::try_from(at).unwrap_or(of.size.0)
         };
-        let (begin, end) = (cut(part.before), cut(part.before.saturating_add(part.own)));
+        let begin = cut(part.before);
+        let end = cut(part.before.saturating_add(part.own));
         Self {
             of,
             offset: Bytes(begin),

@@ -117,7 +117,8 @@ impl Add for DurationMs {
 
 impl fmt::Display for DurationMs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (secs, ms) = (self.0 / 1000, self.0 % 1000);
+        let secs = self.0 / 1000;
+        let ms = self.0 % 1000;
         match (secs / 3600, secs / 60 % 60, secs % 60) {
             (0, 0, s) if ms == 0 => write!(f, "{s}s"),
             (0, 0, s) => write!(f, "{s}.{ms:03}s"),

@@ -238,7 +238,8 @@ impl CallFaultModel {
                 chance.random_range(0..=way)
             })
         };
-        let (there, back) = (ms(), ms());
+        let there = ms();
+        let back = ms();
         let mut left = if fault_rates.faults.is_empty() {
             0
         } else {

@@ -59,10 +59,8 @@ mod tests {
     #[test]
     fn it_always_shows_what_the_runtime_does() {
         runtime().block_on(async {
-            let (clock, plain) = (
-                WorldClock::starting_at(Timestamp(1_000)),
-                RuntimeClock::starting_at(Timestamp(1_000)),
-            );
+            let clock = WorldClock::starting_at(Timestamp(1_000));
+            let plain = RuntimeClock::starting_at(Timestamp(1_000));
             for pause in [0, 1, 5, 1_000, 86_400_000, 0, 3] {
                 assert_eq!(clock.now(), plain.now());
                 tokio::task::yield_now().await;

@@ -165,7 +165,8 @@ struct SimMessenger {
 
 impl SimMessenger {
     fn end(&self, job: &Job, address: &str) -> bool {
-        let (call_faults, kind) = (&self.call_faults, job.phase.kind().as_str());
+        let call_faults = &self.call_faults;
+        let kind = job.phase.kind().as_str();
         let arrives = call_faults.takes_end(job.id, address);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if arrives && !told.insert((job.id, address.into())) && !self.actors_die {
@@ -262,10 +263,12 @@ where
     };
     if let Some(panics) = plan.panics {
         let tally = environment.call_faults.tally().clone();
-        let (seed, clock) = (plan.seed ^ plan.begins.0, clock.clone());
+        let seed = plan.seed ^ plan.begins.0;
+        let clock = clock.clone();
         panics::plant(panics, seed, tally, its_lives.clone(), clock);
     }
-    let (now, world) = (clock.clone(), environment.world.clone());
+    let now = clock.clone();
+    let world = environment.world.clone();
     let driver = actix_rt::spawn(world.drive(move || now.now()));
     let plane_run = ControlPlaneRun {
         plane,
@@ -337,7 +340,8 @@ fn open(
     kill_switch: &Arc<KillSwitch>,
 ) -> Result<(ControlPlane, Arc<SimulatedDisk>)> {
     let (sink, reports) = report_channel();
-    let (mut loader, mut damage) = (Loader::default(), None);
+    let mut loader = Loader::default();
+    let mut damage = None;
     let mut load = |stored| {
         if damage.is_none() {
             damage = loader.take(stored).err();
@@ -372,8 +376,10 @@ fn open(
         hasty,
     });
     let its_clock = Timestamp(plan.begins.0.saturating_add_signed(plan.clock_ahead_ms));
-    let (fatal, registry) = (kill_switch.clone(), prometheus::Registry::new());
-    let (lives, true_clock) = (environment.lives.clone(), clock.clone());
+    let fatal = kill_switch.clone();
+    let registry = prometheus::Registry::new();
+    let lives = environment.lives.clone();
+    let true_clock = clock.clone();
     let parts = SharedParts {
         clock: Arc::new(WorldClock::starting_at(its_clock)),
         seed: plan.seed,

@@ -53,7 +53,8 @@ fn minute(environment: &SimEnvironment, plan: RunPlan) -> RunEnd<usize> {
 
 #[test]
 fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
-    let (full, room) = (BEGINS + MINUTE + SECOND, BEGINS + MINUTE + MINUTE);
+    let full = BEGINS + MINUTE + SECOND;
+    let room = BEGINS + MINUTE + MINUTE;
     let disk = DiskTrouble {
         full: vec![(full, room)],
         ..DiskTrouble::default()

@@ -233,10 +233,16 @@ struct WatchedJobs<T> {
 
 impl<T> WatchedJobs<T> {
     fn new(keep: fn(&Job) -> T) -> Self {
-        let (waiting, live) = (BTreeSet::new(), BTreeMap::new());
-        let (ended, queue, rounds) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let (first_counts, superfluous) = (false, Vec::new());
-        let (changes, moved, bookings) = (0, 0, BookingLog::default());
+        let waiting = BTreeSet::new();
+        let live = BTreeMap::new();
+        let ended = Vec::new();
+        let queue = Vec::new();
+        let rounds = BTreeMap::new();
+        let first_counts = false;
+        let superfluous = Vec::new();
+        let changes = 0;
+        let moved = 0;
+        let bookings = BookingLog::default();
         Self {
             keep,
             waiting,
@@ -266,13 +272,15 @@ impl<T> WatchedJobs<T> {
                 self.moved += events.iter().filter(moves).count() as u64;
                 self.note_rounds(new, events);
                 self.bookings.note(new, events);
-                match matches!(new.phase, JobPhase::Queued { .. }) {
-                    true => self.waiting.insert(new.id),
-                    false => self.waiting.remove(&new.id),
+                if matches!(new.phase, JobPhase::Queued { .. }) {
+                    self.waiting.insert(new.id)
+                } else {
+                    self.waiting.remove(&new.id)
                 };
-                match new.is_final() {
-                    true => drop(self.live.remove(&new.id)),
-                    false => drop(self.live.insert(new.id, new.clone())),
+                if new.is_final() {
+                    drop(self.live.remove(&new.id));
+                } else {
+                    drop(self.live.insert(new.id, new.clone()));
                 }
                 if new.is_final() && !old.is_final() {
                     self.note_copies(new);

@@ -120,7 +120,8 @@ impl<'a> FlexCoRun<'a> {
             let capacity = Resources::processors(site.processors);
             plans.add_site(site.name.clone(), Timeline::new(Timestamp(0), &capacity)?);
         }
-        let (mut whose, mut arrivals) = (Vec::new(), Vec::new());
+        let mut whose = Vec::new();
+        let mut arrivals = Vec::new();
         let mut expect = |at: Timestamp, of: Whose| {
             arrivals.push((at, JobId(whose.len() as u64)));
             whose.push(of);
@@ -148,7 +149,9 @@ impl<'a> FlexCoRun<'a> {
             jobs: vec![None; jobs.len()],
             local,
         };
-        let (starts, ends, moves) = (BTreeSet::new(), BinaryHeap::new(), BTreeMap::new());
+        let starts = BTreeSet::new();
+        let ends = BinaryHeap::new();
+        let moves = BTreeMap::new();
         Ok(Self {
             sites,
             jobs,
@@ -296,7 +299,9 @@ mod tests {
     use super::*;
 
     fn local(at: u64, processors: u32, run_time: u64, estimate: u64) -> LocalJob {
-        let (at, run_time, estimate) = (Timestamp(at), DurationMs(run_time), DurationMs(estimate));
+        let at = Timestamp(at);
+        let run_time = DurationMs(run_time);
+        let estimate = DurationMs(estimate);
         LocalJob {
             at,
             processors,
@@ -323,7 +328,8 @@ mod tests {
             local(2, 8, 50, 50),
         ];
         let overhead = PerMillion(200_000);
-        let (at, length) = (Timestamp(1), DurationMs(100));
+        let at = Timestamp(1);
+        let length = DurationMs(100);
         let m = FlexJob {
             at,
             processors: 10,

@@ -96,10 +96,8 @@ async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
         idempotency,
         ..Submission::of(Arc::new(spec))
     };
-    let (by, what) = (
-        KeyName::new("alice").unwrap(),
-        ApiRequest::Submit(vec![submission]),
-    );
+    let by = KeyName::new("alice").unwrap();
+    let what = ApiRequest::Submit(vec![submission]);
     plane_run
         .plane
         .command(ApiCommand { by, what })
@@ -130,7 +128,8 @@ pub(super) fn run(
             killed_at: deaths.next(),
             ..RunPlan::undisturbed(begins, seed)
         };
-        let (spec, promised) = (spec.clone(), promised.clone());
+        let spec = spec.clone();
+        let promised = promised.clone();
         let seen = promised.clone();
         let end = run_control_plane(environment, plan, move |plane_run| async move {
             while !plane_run.plane.is_ready() {
@@ -199,7 +198,8 @@ fn an_early_end_moves_a_flexible_reservation_forward() {
     let environment = environment([60, 240], 1);
     let Story { job, promised } = run(&environment, &wide(1, true), &[], 1);
     assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
-    let (first, last) = (promised[0], promised[promised.len() - 1]);
+    let first = promised[0];
+    let last = promised[promised.len() - 1];
     assert!(
         first >= BEGINS + minutes(240),
         "when the local jobs were to end: {promised:?}"

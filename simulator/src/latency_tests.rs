@@ -64,10 +64,8 @@ async fn submit(plane_run: &ControlPlaneRun) {
         refuse_closed: false,
         asking: Default::default(),
     };
-    let (by, what) = (
-        KeyName::new("alice").unwrap(),
-        ApiRequest::Submit(vec![submission]),
-    );
+    let by = KeyName::new("alice").unwrap();
+    let what = ApiRequest::Submit(vec![submission]);
     plane_run
         .plane
         .command(ApiCommand { by, what })

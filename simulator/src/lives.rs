@@ -47,12 +47,14 @@ impl RunLives {
         now: Timestamp,
         which: impl Fn(&ActorId) -> bool,
     ) -> DurationMs {
-        let (mut total, mut until) = (DurationMs::ZERO, since);
+        let mut total = DurationMs::ZERO;
+        let mut until = since;
         for (at, lived) in &self.lived {
             let Lived::Stalled(id, lasts, _) = lived else {
                 continue;
             };
-            let (from, to) = ((*at).max(until), (*at + *lasts).min(now));
+            let from = (*at).max(until);
+            let to = (*at + *lasts).min(now);
             if from < to && which(id) {
                 total = total + to.since(from);
                 until = to;
@@ -79,7 +81,8 @@ impl Lives {
     pub(super) fn end(&self, now: Timestamp, counted: u64) {
         self.with(|control_plane_runs| {
             if let Some(plane_run) = control_plane_runs.last_mut() {
-                (plane_run.ended, plane_run.counted) = (Some(now), counted);
+                plane_run.ended = Some(now);
+                plane_run.counted = counted;
             }
         });
     }

@@ -74,10 +74,8 @@ pub(super) async fn submit(
     let mut spec = shared_job(components, hour, hour + hour, 0).unwrap();
     Arc::make_mut(&mut spec).run.restart_scope = restart_scope;
     let submission = Submission::of(spec);
-    let (by, what) = (
-        KeyName::new("alice").unwrap(),
-        ApiRequest::Submit(vec![submission]),
-    );
+    let by = KeyName::new("alice").unwrap();
+    let what = ApiRequest::Submit(vec![submission]);
     plane_run
         .plane
         .command(ApiCommand { by, what })

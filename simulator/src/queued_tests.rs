@@ -76,10 +76,8 @@ async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
         idempotency,
         ..Submission::of(Arc::new(spec))
     };
-    let (by, what) = (
-        KeyName::new("alice").unwrap(),
-        ApiRequest::Submit(vec![submission]),
-    );
+    let by = KeyName::new("alice").unwrap();
+    let what = ApiRequest::Submit(vec![submission]);
     plane_run
         .plane
         .command(ApiCommand { by, what })

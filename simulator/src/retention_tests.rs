@@ -125,7 +125,8 @@ fn what_is_kept_is_the_same_after_thirty_days_as_after_three() {
         keys_but_archive: days.iter().map(|day| day.keys_but_archive).max().unwrap(),
         attempts_at_sites: days.iter().map(|day| day.attempts_at_sites).max().unwrap(),
     };
-    let (early, late) = (most(&days[3..10]), most(&days[DAYS - 7..]));
+    let early = most(&days[3..10]);
+    let late = most(&days[DAYS - 7..]);
     assert!(
         early.live_jobs >= JOBS_A_DAY as usize,
         "ended jobs are kept for a day: {early:?}"

@@ -270,7 +270,8 @@ fn cut_short(status: &mut SiteStatus, dice: u64) -> bool {
 #[async_trait]
 impl Attempts for SimulatedSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
-        let (fate, asked) = (self.call_faults.draw(), tags.to_vec());
+        let fate = self.call_faults.draw();
+        let asked = tags.to_vec();
         let look = move |world: &mut World, site| Ok(world.status(site, &asked));
         let mut status = self.meet(fate, CallKind::Status, None, look).await?;
         self.falsify(fate, &mut status);
@@ -334,7 +335,8 @@ impl Gate for SimulatedSite {
         tag: AttemptTag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
-        let (decision, kill_switch) = (decision.clone(), self.kill_switch.clone());
+        let decision = decision.clone();
+        let kill_switch = self.kill_switch.clone();
         let decide = move |world: &mut World, site| {
             let state = world.decide_gate(site, tag, &decision)?;
             if let GateDecision::Go(go) = &decision

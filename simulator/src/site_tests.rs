@@ -129,7 +129,8 @@ fn nobody_is_killed_after_a_call_that_was_turned_away() {
 }
 
 fn order() -> SubmitRequest {
-    let (instance, component) = (InstanceId::from_random(1), ComponentIndex(0));
+    let instance = InstanceId::from_random(1);
+    let component = ComponentIndex(0);
     let tag = AttemptTag {
         instance,
         job: JobId(1),
@@ -158,7 +159,8 @@ fn deeds(site: &SimulatedSite) -> Vec<LedgerEvent> {
 
 #[test]
 fn of_two_submissions_with_one_tag_one_takes_the_directory_the_other_ends() {
-    let (site, order) = (site(None, None, None), order());
+    let site = site(None, None, None);
+    let order = order();
     at(&site, 0, |world| {
         let ids = [(), ()].map(|()| world.submit(site.index, &order).unwrap().lrm_id);
         let found = world.find_by_tag(site.index, order.tag).found;
@@ -191,7 +193,8 @@ fn of_two_submissions_with_one_tag_one_takes_the_directory_the_other_ends() {
 #[test]
 fn whichever_submission_is_taken_back_the_attempt_goes_on_with_the_other() {
     for taken_back in [0, 1] {
-        let (site, order) = (site(None, None, None), order());
+        let site = site(None, None, None);
+        let order = order();
         at(&site, 0, |world| {
             // The site has one processor, and somebody else has it.
             let mut other = order.clone();
@@ -218,7 +221,8 @@ fn whichever_submission_is_taken_back_the_attempt_goes_on_with_the_other() {
 #[test]
 fn what_is_taken_back_too_late_ends_nothing() {
     for late in [0, 1] {
-        let (site, order) = (site(None, None, None), order());
+        let site = site(None, None, None);
+        let order = order();
         let ids = at(&site, 0, |world| {
             [(), ()].map(|()| world.submit(site.index, &order).unwrap().lrm_id)
         });
@@ -235,7 +239,8 @@ fn what_is_taken_back_too_late_ends_nothing() {
 
 #[test]
 fn a_request_that_came_twice_is_submitted_twice() {
-    let (site, order) = (site(Some(FaultKind::Doubled), None, None), order());
+    let site = site(Some(FaultKind::Doubled), None, None);
+    let order = order();
     // Who has the reply, and who has none, is drawn.
     under_virtual_time(async {
         let _ = site.submit(&order).await;
@@ -264,7 +269,8 @@ fn seen(world: &mut World, site: SiteIndex, order: &SubmitRequest) -> Observatio
 
 #[test]
 fn the_end_of_a_killed_local_job_ends_nobody_who_has_its_number_now() {
-    let (ten, second) = (DurationMs(10_000), DurationMs(1_000));
+    let ten = DurationMs(10_000);
+    let second = DurationMs(1_000);
     let local = LocalJob {
         at: BEGINS + second,
         processors: 1,
@@ -295,7 +301,8 @@ fn the_end_of_a_killed_local_job_ends_nobody_who_has_its_number_now() {
 
 #[test]
 fn a_black_hole_fails_what_starts_there_spares_what_runs_and_looks_idle() {
-    let (ten, minute) = (DurationMs(10_000), DurationMs(60_000));
+    let ten = DurationMs(10_000);
+    let minute = DurationMs(60_000);
     let later = LocalJob {
         at: BEGINS + ten,
         processors: 1,

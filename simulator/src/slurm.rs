@@ -74,7 +74,8 @@ fn failed(error: SiteError) -> Result<String, ExecError> {
 impl SimulatedExec {
     async fn answer(&self, asked: SlurmRequest) -> Result<String, SiteError> {
         let fate = self.0.call_faults.draw();
-        let (call, pretended) = (asked.verb.call(), asked.verb.pretended());
+        let call = asked.verb.call();
+        let pretended = asked.verb.pretended();
         let idle = self.wrong_idle(fate.fault, fate.dice, call);
         let kill_switch = self.0.kill_switch.clone();
         let act = move |world: &mut World, site| asked.carry_out(world, site, idle, &kill_switch);

@@ -60,7 +60,8 @@ impl Fixture {
     }
 
     fn trouble(&self, trouble: SiteFault) {
-        let (index, now) = (self.plain.index, self.plain.clock.now());
+        let index = self.plain.index;
+        let now = self.plain.clock.now();
         self.plain
             .world
             .at(now, |world| world.plan(now, index, trouble));

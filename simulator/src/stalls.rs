@@ -237,7 +237,8 @@ fn any_of(kind: ActorKind, actors: &ActorRegistry, chance: &mut StdRng) -> Optio
 impl Patient {
     /// Has one stall; whether it lives.
     fn stall(&self, id: &ActorId, lasts: DurationMs, room: Option<usize>) -> bool {
-        let (tally, kind) = (self.tally.clone(), id.kind());
+        let tally = self.tally.clone();
+        let kind = id.kind();
         let fault = if room.is_some() {
             FaultKind::MailboxFull
         } else {
@@ -254,7 +255,8 @@ impl Patient {
         }
         let bound = kind.mailbox_bound(&self.shared.settings);
         let room = room.map(|room| room.min(bound));
-        let (fill, struck) = (Box::new(|| 0), Box::new(struck));
+        let fill = Box::new(|| 0);
+        let struck = Box::new(struck);
         self.send(
             id,
             Stall {

@@ -89,10 +89,8 @@ async fn submit(plane_run: &ControlPlaneRun) {
             ..Submission::of(Arc::new(spec))
         }
     });
-    let (by, what) = (
-        KeyName::new("alice").unwrap(),
-        ApiRequest::Submit(submissions.collect()),
-    );
+    let by = KeyName::new("alice").unwrap();
+    let what = ApiRequest::Submit(submissions.collect());
     plane_run
         .plane
         .command(ApiCommand { by, what })

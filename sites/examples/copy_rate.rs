@@ -56,10 +56,12 @@ fn run(place: &Path, size: usize, rounds: usize) {
         area.prepare().unwrap();
         area
     };
-    let (a, b) = (area("a"), area("b"));
+    let a = area("a");
+    let b = area("b");
     let source = place.join("a/files/x");
     let order = make_order(&source, size);
-    let (mut ours, mut floors) = (Vec::new(), Vec::new());
+    let mut ours = Vec::new();
+    let mut floors = Vec::new();
     for round in 0..rounds * 2 {
         // ABBA, so that a disk that slows down favours nobody.
         if round % 4 == 0 || round % 4 == 3 {
@@ -68,7 +70,8 @@ fn run(place: &Path, size: usize, rounds: usize) {
             floors.push(floor(&source, &place.join("floor"), order.content.digest));
         }
     }
-    let (ours, floor) = (median(ours), median(floors));
+    let ours = median(ours);
+    let floor = median(floors);
     let rate = size as f64 / ours / 1e6;
     let floor_rate = size as f64 / floor / 1e6;
     println!(

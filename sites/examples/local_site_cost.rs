@@ -31,7 +31,8 @@ const LIVE: u64 = 64;
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
 fn tag(job: u64) -> AttemptTag {
-    let (component, attempt) = (ComponentIndex(0), Attempt(1));
+    let component = ComponentIndex(0);
+    let attempt = Attempt(1);
     AttemptTag {
         instance: InstanceId::from_random(2),
         job: JobId(job),
@@ -107,7 +108,8 @@ async fn rate(
     let started = Instant::now();
     let runners: Vec<_> = (0..at_once)
         .map(|_| {
-            let (site, jobs) = (site.clone(), jobs.clone());
+            let site = site.clone();
+            let jobs = jobs.clone();
             tokio::spawn(async move {
                 let mut done = 0_u32;
                 while started.elapsed() < length {
@@ -134,7 +136,8 @@ async fn polling_percent(site: &LocalSite, length: Duration) -> Result<f64> {
     for tag in &tags {
         await_seen(site, *tag, |seen| matches!(seen, Observation::Begun(_))).await?;
     }
-    let (started, before) = (Instant::now(), cpu());
+    let started = Instant::now();
+    let before = cpu();
     while started.elapsed() < length {
         site.status(&tags).await?;
         tokio::time::sleep(POLL_EVERY).await;

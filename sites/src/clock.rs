@@ -72,7 +72,8 @@ impl SteadyClock {
 
     /// Now.
     pub fn now(&self) -> Timestamp {
-        let (system, steady) = ((self.system)(), (self.steady)());
+        let system = (self.system)();
+        let steady = (self.steady)();
         let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
         let difference = system - steady - followed.absorbed_ms - followed.offset_ms;
         let elapsed = steady - followed.read_at;
@@ -99,10 +100,8 @@ mod tests {
 
     #[test]
     fn a_step_is_passed_over_and_a_correction_is_followed() {
-        let (system, steady) = (
-            Arc::new(AtomicI64::new(1_000_000)),
-            Arc::new(AtomicI64::new(0)),
-        );
+        let system = Arc::new(AtomicI64::new(1_000_000));
+        let steady = Arc::new(AtomicI64::new(0));
         let read = |from: &Arc<AtomicI64>| -> ClockSource {
             let from = from.clone();
             Box::new(move || from.load(Ordering::Relaxed))

@@ -162,13 +162,15 @@ pub fn check_name(path: &Path) -> Result<(), Unfit> {
             .any(|one| path.starts_with(one))
     };
     if is_top || below() && !is_kept() {
-        let found = match path == Path::new("/") {
-            true => "the root directory of the machine".to_owned(),
-            false => format!("{}, a directory of the system", path.display()),
+        let found = if path == Path::new("/") {
+            "the root directory of the machine".to_owned()
+        } else {
+            format!("{}, a directory of the system", path.display())
         };
-        let example = match is_top && !is(&["/", "/boot", "/lost+found"]) {
-            true => path.join("cospan"),
-            false => PathBuf::from("/var/tmp/cospan"),
+        let example = if is_top && !is(&["/", "/boot", "/lost+found"]) {
+            path.join("cospan")
+        } else {
+            PathBuf::from("/var/tmp/cospan")
         };
         return Err(Unfit::NotOurs { found, example });
     }
@@ -239,24 +241,24 @@ fn check_use(path: &Path) -> Result<(), Unfit> {
     check_name(path)?;
     let home = homes().into_iter().find(|home| home.starts_with(path));
     if let Some(home) = home {
-        let (found, example) = match home == path {
-            true => ("a home directory".to_owned(), home.join("cospan")),
-            false => (
+        let (found, example) = if home == path {
+            ("a home directory".to_owned(), home.join("cospan"))
+        } else {
+            (
                 format!("above the home directory {}", home.display()),
                 PathBuf::from("/var/tmp/cospan"),
-            ),
+            )
         };
         return Err(Unfit::NotOurs { found, example });
     }
-    match is_mount_point(path) {
-        true => {
-            let found = "the mount point of a file system".to_owned();
-            Err(Unfit::NotOurs {
-                found,
-                example: path.join("cospan"),
-            })
-        }
-        false => Ok(()),
+    if is_mount_point(path) {
+        let found = "the mount point of a file system".to_owned();
+        Err(Unfit::NotOurs {
+            found,
+            example: path.join("cospan"),
+        })
+    } else {
+        Ok(())
     }
 }
 
@@ -315,12 +317,13 @@ fn check_above(path: &Path, above: &Path) -> Result<(), Unfit> {
     } else {
         BY_OTHERS
     };
-    match found.mode() & groups != 0 && found.mode() & STICKY == 0 {
-        true => Err(Unfit::Above {
+    if found.mode() & groups != 0 && found.mode() & STICKY == 0 {
+        Err(Unfit::Above {
             above: above.into(),
             mode: found.mode() & 0o7777,
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 
@@ -342,12 +345,13 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), Unfit> {
         });
     }
     let us = rustix::process::geteuid().as_raw();
-    match found.uid() == us {
-        true => Ok(()),
-        false => Err(Unfit::Foreign {
+    if found.uid() == us {
+        Ok(())
+    } else {
+        Err(Unfit::Foreign {
             owner: found.uid(),
             us,
-        }),
+        })
     }
 }
 
@@ -404,7 +408,8 @@ fn is_known_without_mark(path: &Path) -> bool {
 
 /// Whether a name in a root without a mark is ours.
 fn is_begun(entry: &std::fs::DirEntry) -> io::Result<bool> {
-    let (name, found) = (entry.file_name(), entry.metadata()?);
+    let name = entry.file_name();
+    let found = entry.metadata()?;
     let is_ours = |all: &[&str]| all.iter().any(|one| name == *one);
     if name == MARKER {
         return Ok(found.is_file());

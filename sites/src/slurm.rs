@@ -320,8 +320,11 @@ impl SlurmSite {
         files: Box<dyn SiteFiles>,
         held: RootHold,
     ) -> Self {
-        let (facts, heard, trouble) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (over, told_to_end) = (Mutex::default(), Mutex::default());
+        let facts = Mutex::default();
+        let heard = Mutex::default();
+        let trouble = Mutex::default();
+        let over = Mutex::default();
+        let told_to_end = Mutex::default();
         Self {
             config,
             agent,

@@ -357,7 +357,8 @@ pub fn to_markdown() -> String {
         out.push_str(word.as_str());
         out.push_str(" |");
         for left in columns {
-            let (early, late) = (verdict(word, left, false), verdict(word, left, true));
+            let early = verdict(word, left, false);
+            let late = verdict(word, left, true);
             let wait = if early == late { "" } else { "… " };
             cell(&mut out, &format!("{wait}{late}"));
         }

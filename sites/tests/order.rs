@@ -22,9 +22,11 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// A site of this machine, and one that only its agent reaches; a control plane may have them.
 async fn sites(place: &Path, owner: Option<InstanceId>) -> [(Arc<dyn Site>, PathBuf); 2] {
-    let (name, total) = (SiteName::new("here").unwrap(), Resources::processors(8));
+    let name = SiteName::new("here").unwrap();
+    let total = Resources::processors(8);
     let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
-    let (near, far) = (place.join("near"), place.join("far"));
+    let near = place.join("near");
+    let far = place.join("far");
     let mut local = LocalConfig::new(name.clone(), near.clone(), total.clone(), agent.clone());
     local.owner = owner;
     let local = LocalSite::new(local).unwrap();
@@ -87,7 +89,8 @@ async fn whatever_is_in_the_place_of_an_entry_is_said_at_once_and_until_it_is_me
             } else {
                 "a directory"
             };
-            let (path, away) = (root.join(entry), root.with_extension("away"));
+            let path = root.join(entry);
+            let away = root.with_extension("away");
             // What a site is known by is missed in other words.
             if with == fits || entry == "site-id" && (is_near || with != "a named pipe") {
                 continue;
@@ -112,14 +115,16 @@ async fn whatever_is_in_the_place_of_an_entry_is_said_at_once_and_until_it_is_me
                 Err(SiteError::OutOfOrder(_) | SiteError::NotSent(_) | SiteError::Refused(_))
             );
             assert!(certain, "{entry} {with}: {submitted:?}");
-            match std::fs::symlink_metadata(&path).unwrap().is_dir() {
-                true => std::fs::remove_dir(&path).unwrap(),
-                false => std::fs::remove_file(&path).unwrap(),
+            if std::fs::symlink_metadata(&path).unwrap().is_dir() {
+                std::fs::remove_dir(&path).unwrap();
+            } else {
+                std::fs::remove_file(&path).unwrap();
             }
             std::fs::rename(&away, &path).unwrap();
             status(&*site).await.unwrap();
         }
-        let (path, away) = (root.join("spool"), root.with_extension("away"));
+        let path = root.join("spool");
+        let away = root.with_extension("away");
         std::fs::rename(&path, &away).unwrap();
         let said = status(&*site).await;
         assert!(
@@ -243,9 +248,10 @@ async fn a_copy_of_a_data_directory_is_kept_out_of_a_root_by_its_process_and_dir
         slurm.owner = Some(InstanceId::from_random(1));
         slurm.data_directory = data.into();
         let exec = Arc::new(ChildExec::of_this_process());
-        match is_far {
-            true => SlurmSite::remote(slurm, exec).unwrap(),
-            false => SlurmSite::new(slurm, exec).unwrap(),
+        if is_far {
+            SlurmSite::remote(slurm, exec).unwrap()
+        } else {
+            SlurmSite::new(slurm, exec).unwrap()
         }
     };
     site(true, "/data").initialise().await.unwrap();

@@ -171,7 +171,8 @@ async fn copies_go_there_within_it_and_back_whole() {
 async fn a_chunk_is_cut_and_the_whole_file_is_checked() {
     let world = World::new().await;
     let bytes = bytes(3_000_001);
-    let (whole, run) = (content(&bytes), 900_000..2_500_000);
+    let whole = content(&bytes);
+    let run = 900_000..2_500_000;
     let mut chunk = order(
         "near",
         &world.put("near", "x", &bytes),
@@ -270,7 +271,8 @@ async fn pieces_are_read_from_anywhere_in_a_file_and_of_files_alone() {
     let world = World::new().await;
     let place = world.put("far", ODD, b"0123456789");
     let read = |offset, limit| {
-        let (site, what) = (world.far.clone(), Readable::File(place.clone()));
+        let site = world.far.clone();
+        let what = Readable::File(place.clone());
         async move { site.read(&what, Bytes(offset), limit).await.unwrap() }
     };
     assert_eq!(

@@ -29,7 +29,8 @@ const KINDS: [Kind; 3] = [Kind::Local, Kind::Slurm, Kind::Far];
 
 impl Kind {
     fn initialise(self, name: &str, root: &Path) -> Result<(), SiteError> {
-        let (name, total) = (SiteName::new(name).unwrap(), Resources::processors(1));
+        let name = SiteName::new(name).unwrap();
+        let total = Resources::processors(1);
         let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
         let exec = Arc::new(ChildExec::of_this_process());
         let slurm = SlurmConfig::new(name.clone(), root.into(), total.clone(), agent.clone());

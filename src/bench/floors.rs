@@ -26,7 +26,8 @@ pub(super) fn file_system(path: &Path) -> Result<String> {
     let mounts = std::fs::read_to_string("/proc/mounts")?;
     let below = mounts.lines().filter_map(|line| {
         let mut fields = line.split(' ').skip(1);
-        let (mount, kind) = (fields.next()?, fields.next()?);
+        let mount = fields.next()?;
+        let kind = fields.next()?;
         path.starts_with(mount).then_some((mount.len(), kind))
     });
     Ok(below
@@ -38,7 +39,8 @@ pub(super) fn file_system(path: &Path) -> Result<String> {
 pub(super) fn fdatasync_per_s(place: &Path) -> Result<f64> {
     let mut file = File::create(place.join("fdatasync"))?;
     let block = [7; 4_096];
-    let (begin, mut count) = (Instant::now(), 0);
+    let begin = Instant::now();
+    let mut count = 0;
     while begin.elapsed() < LENGTH {
         file.write_all(&block)?;
         file.sync_data()?;
@@ -49,7 +51,8 @@ pub(super) fn fdatasync_per_s(place: &Path) -> Result<f64> {
 
 /// `/bin/true`, started and waited for one after the other, a second.
 pub(super) fn spawn_per_s() -> Result<f64> {
-    let (begin, mut count) = (Instant::now(), 0);
+    let begin = Instant::now();
+    let mut count = 0;
     while begin.elapsed() < LENGTH {
         Command::new("/bin/true")
             .stdin(Stdio::null())

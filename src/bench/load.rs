@@ -89,7 +89,8 @@ async fn post_all(load: Arc<RequestLoad>) -> Result<LoadResult> {
         .into_iter()
         .map(|stream| tokio::spawn(client(stream, load.clone(), left.clone())))
         .collect();
-    let (mut latencies, mut answers) = (Vec::new(), Vec::new());
+    let mut latencies = Vec::new();
+    let mut answers = Vec::new();
     for client in clients {
         for (latency, answer) in client.await?? {
             latencies.push(latency);
@@ -130,7 +131,8 @@ async fn client(
     let head = request.len();
     request.extend_from_slice(&load.body);
     let places = places(&load).map(|at| head + at).collect::<Vec<_>>();
-    let (mut done, mut buffer) = (Vec::new(), Vec::with_capacity(4_096));
+    let mut done = Vec::new();
+    let mut buffer = Vec::with_capacity(4_096);
     let take = |left: usize| left.checked_sub(1);
     while let Ok(number) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
         write_number(

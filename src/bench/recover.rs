@@ -32,7 +32,8 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     crate::cli::progress("a store full of live jobs");
     fill(&server, jobs)?;
     server.kill()?;
-    let (data, kept) = (directory.join("data"), directory.join("kept"));
+    let data = directory.join("data");
+    let kept = directory.join("kept");
     let forged = forge::spread(&data.join(STORE[0]))?;
     report.floor("live_jobs", forged.live as f64, "jobs");
     copy(&data, &kept)?;
@@ -68,13 +69,13 @@ fn fill(server: &BenchServer, jobs: usize) -> Result<()> {
         b"]",
     ]
     .concat();
-    let (port, token, path) = (
-        server.port,
-        server.token.clone(),
-        "/v1/jobs?allow_unplaceable=true",
-    );
+    let port = server.port;
+    let token = server.token.clone();
+    let path = "/v1/jobs?allow_unplaceable=true";
     let requests = jobs.div_ceil(1_000);
-    let (number, insists, connections) = (None, false, 2);
+    let number = None;
+    let insists = false;
+    let connections = 2;
     post(RequestLoad {
         port,
         path,
@@ -92,7 +93,8 @@ fn fill(server: &BenchServer, jobs: usize) -> Result<()> {
 fn copy(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for name in STORE {
-        let (from, to) = (from.join(name), to.join(name));
+        let from = from.join(name);
+        let to = to.join(name);
         let removed = Command::new("rm").arg("-rf").arg(&to).status()?;
         if !removed.success()
             || !Command::new("cp")

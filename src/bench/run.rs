@@ -76,7 +76,8 @@ fn wrapper(place: &Path, round: usize, length: Duration) -> Result<WrapperCost> 
 
 fn idle_cpu_percent(server: &BenchServer, length: Duration) -> Result<f64> {
     crate::cli::progress("an idle server");
-    let (begin, before) = (Instant::now(), server.cpu_ticks()?);
+    let begin = Instant::now();
+    let before = server.cpu_ticks()?;
     std::thread::sleep(length);
     let ticks = server.cpu_ticks()? - before;
     Ok(ticks as f64 / TICKS_PER_S / begin.elapsed().as_secs_f64() * 100.0)
@@ -93,9 +94,13 @@ fn run_jobs(server: &BenchServer, jobs: usize, done: usize) -> Result<f64> {
     ]
     .concat();
     let begin = Instant::now();
-    let (port, token) = (server.port, server.token.clone());
+    let port = server.port;
+    let token = server.token.clone();
     let requests = jobs.div_ceil(100);
-    let (path, number, insists, connections) = ("/v1/jobs", None, false, 1);
+    let path = "/v1/jobs";
+    let number = None;
+    let insists = false;
+    let connections = 1;
     post(RequestLoad {
         port,
         path,

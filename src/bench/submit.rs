@@ -88,7 +88,8 @@ fn in_turns(
     floor: &BareServer,
     requests: usize,
 ) -> Result<(LoadResult, LoadResult)> {
-    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    let mut ours = Vec::new();
+    let mut bare = Vec::new();
     for is_ours in [false, true, true, false, false, true] {
         if is_ours {
             crate::cli::progress("submissions, 256 connections");
@@ -129,8 +130,11 @@ pub(super) fn load(
     connections: usize,
     requests: usize,
 ) -> RequestLoad {
-    let (port, token) = (server.port, server.token.clone());
-    let (path, number, insists) = ("/v1/jobs", None, false);
+    let port = server.port;
+    let token = server.token.clone();
+    let path = "/v1/jobs";
+    let number = None;
+    let insists = false;
     RequestLoad {
         port,
         path,
@@ -200,8 +204,13 @@ impl BareServer {
     }
 
     fn load(&self, requests: usize) -> RequestLoad {
-        let (port, token, body) = (self.port, "none".to_owned(), JOB.to_vec());
-        let (path, number, insists, connections) = ("/", None, false, 256);
+        let port = self.port;
+        let token = "none".to_owned();
+        let body = JOB.to_vec();
+        let path = "/";
+        let number = None;
+        let insists = false;
+        let connections = 256;
         RequestLoad {
             port,
             path,

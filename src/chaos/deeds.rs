@@ -129,7 +129,8 @@ mod tests {
     }
 
     fn placed(round: u32) -> JobEventKind {
-        let (round, placements) = (Round(round), Vec::new());
+        let round = Round(round);
+        let placements = Vec::new();
         JobEventKind::JobPlaced {
             round,
             placements,

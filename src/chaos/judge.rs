@@ -112,7 +112,8 @@ impl PlanJudge<'_> {
             let problem = "the rehearsal lasts no time".to_owned();
             self.wrong_plan("for", problem, "give for = \"10m\", or --for 10m".into());
         } else if self.lasting > most {
-            let (asked, most) = (Length(self.lasting), Length(most));
+            let asked = Length(self.lasting);
+            let most = Length(most);
             let problem =
                 format!("{asked} is longer than a rehearsal may take here, which is {most}");
             let remedy = "shorten it, or raise max_duration in [chaos] of the server";
@@ -130,7 +131,8 @@ impl PlanJudge<'_> {
             .collect();
         struck.sort();
         struck.dedup();
-        let (count, most) = (struck.len(), self.grounds.max_sites);
+        let count = struck.len();
+        let most = self.grounds.max_sites;
         if count > most as usize {
             let problem = format!(
                 "the plan strikes {count} of {} sites; at most {most} may be struck here",

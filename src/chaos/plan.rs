@@ -95,7 +95,8 @@ pub fn read(
         return Err(problems.sorted());
     }
     let mut places = OptionPlaces::new();
-    let (root, title) = (root.get_ref(), "the plan".to_owned());
+    let root = root.get_ref();
+    let title = "the plan".to_owned();
     let tables = sub_tables(root, Injection::KEY, &mut problems, &mut places);
     if tables.is_empty() && problems.is_empty() {
         problems.add(
@@ -140,7 +141,8 @@ fn note(problems: &mut ConfigProblems, places: &OptionPlaces, flaw: Flaw) {
         .place
         .rsplit_once('.')
         .map(|(table, _)| table.to_owned());
-    let (root, first) = (format!(".{}", flaw.place), format!("{}[0]", flaw.place));
+    let root = format!(".{}", flaw.place);
+    let first = format!("{}[0]", flaw.place);
     let known = [Some(flaw.place), Some(root), Some(first), table];
     let place = known
         .iter()

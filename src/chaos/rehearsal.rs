@@ -292,7 +292,8 @@ mod tests {
     fn each_site_and_each_fault_draws_for_itself_and_alike_every_time() {
         let now = Instant::now();
         let injections = |site: &str| rehearsal().at_site(&site.parse().unwrap(), now);
-        let (delft, leiden) = (injections("delft"), injections("leiden"));
+        let delft = injections("delft");
+        let leiden = injections("leiden");
         assert_eq!(delft, injections("delft"));
         let seeds: std::collections::BTreeSet<u64> =
             delft.iter().chain(&leiden).map(|one| one.seed).collect();

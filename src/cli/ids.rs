@@ -48,7 +48,8 @@ fn item(text: &str) -> Result<IdItem, String> {
         text => match text.split_once('-') {
             None => number(text).map(IdItem::One),
             Some((from, to)) => {
-                let (from, to) = (number(from)?, number(to)?);
+                let from = number(from)?;
+                let to = number(to)?;
                 if from > to {
                     Err(format!("{text} goes backwards; write {to}-{from}"))
                 } else if to.0 - from.0 >= MAX_RANGE {

@@ -77,9 +77,10 @@ impl AnswerPrinter {
 /// A text that YAML would leave with something hidden in it is written as in JSON, which is YAML.
 fn yaml(value: &impl Serialize) -> io::Result<String> {
     let text = serde_saphyr::to_string(value).map_err(io::Error::other)?;
-    let text = match text.contains(|c| c != '\n' && terminal::is_hidden(c)) {
-        true => terminal::yaml(&serde_json::to_string_pretty(value)?).into_owned(),
-        false => text,
+    let text = if text.contains(|c| c != '\n' && terminal::is_hidden(c)) {
+        terminal::yaml(&serde_json::to_string_pretty(value)?).into_owned()
+    } else {
+        text
     };
     Ok(if text.ends_with('\n') {
         text

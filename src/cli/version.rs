@@ -16,7 +16,8 @@ const CHAOS: &str = if cfg!(cospan_chaos) {
 static LONG: LazyLock<String> = LazyLock::new(|| {
     // Set by whoever packages it; absent from a plain `cargo build`.
     let commit = option_env!("COSPAN_BUILD_COMMIT").unwrap_or("not recorded");
-    let (arch, os) = (std::env::consts::ARCH, std::env::consts::OS);
+    let arch = std::env::consts::ARCH;
+    let os = std::env::consts::OS;
     format!(
         "{}\ncommit: {commit}\nbuild: {arch}-{os}, {PROFILE}{CHAOS}",
         short()

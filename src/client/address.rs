@@ -23,9 +23,10 @@ impl FromStr for ServerAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         const FORMS: &str = "write it like http://127.0.0.1:7440, https://host:7440 or unix:/path";
         if let Some(path) = text.strip_prefix("unix:") {
-            return match path.starts_with('/') {
-                true => Ok(ServerAddress::Unix(path.into())),
-                false => Err(format!("{text:?} is no absolute path of a socket; {FORMS}")),
+            return if path.starts_with('/') {
+                Ok(ServerAddress::Unix(path.into()))
+            } else {
+                Err(format!("{text:?} is no absolute path of a socket; {FORMS}"))
             };
         }
         let scheme = ["http://", "https://"]

@@ -313,7 +313,8 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn output(&self, job: u64, component: &str, path: &str) -> Result<Download, ClientError> {
-        let (component, path) = (encoded(component), encoded_path(path));
+        let component = encoded(component);
+        let path = encoded_path(path);
         self.download(&format!("/v1/jobs/{job}/outputs/{component}/{path}"))
     }
 
@@ -322,7 +323,8 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn tree(&self, job: u64, component: &str, path: &str) -> Result<TreeReport, ClientError> {
-        let (component, path) = (encoded(component), encoded_path(path));
+        let component = encoded(component);
+        let path = encoded_path(path);
         self.get(&format!("/v1/jobs/{job}/trees/{component}/{path}"))
     }
 

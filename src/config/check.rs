@@ -148,7 +148,8 @@ impl ConfigCheck<'_> {
     fn claim_times(&mut self) {
         let claim = &self.config.claim;
         if claim.l_min > claim.l {
-            let (least, first) = (claim.l_min.show(), claim.l.show());
+            let least = claim.l_min.show();
+            let first = claim.l.show();
             let message = format!("L_min = {least} is above L = {first} in [claim]");
             let path = if self.places.contains_key("claim.L_min") {
                 "claim.L_min"
@@ -356,7 +357,8 @@ impl ConfigCheck<'_> {
     /// An option of another kind of site would be passed over in silence.
     fn keys_of_kind(&mut self, i: usize, site: &Site) {
         for (kind, key) in site.of_one_kind().filter(|(kind, _)| *kind != site.kind) {
-            let (wanted, given) = (kind.show(), site.kind.show());
+            let wanted = kind.show();
+            let given = site.kind.show();
             let message = format!(
                 "{key} of site {:?} belongs to sites of the kind {wanted}; this is of the kind \
                  {given}",

@@ -75,11 +75,13 @@ impl ConfigCheck<'_> {
             .map(PriorityRule::rule)
             .collect();
         for (i, rule) in rules.iter().enumerate() {
-            let (path, number) = (|key: &str| format!("priority[{i}].{key}"), i + 1);
+            let path = |key: &str| format!("priority[{i}].{key}");
+            let number = i + 1;
             if let (Some(least), Some(most)) = (rule.min_wall_time, rule.max_wall_time)
                 && least > most
             {
-                let (least, most) = (least.show(), most.show());
+                let least = least.show();
+                let most = most.show();
                 let message = format!(
                     "min_wall_time = {least} is above max_wall_time = {most} in [[priority]] \
                      number {number}: it matches no job"

@@ -356,12 +356,13 @@ fn beyond(end: &str, above: bool) -> Option<String> {
 fn options_beyond_their_range_are_refused_with_their_line_and_the_range() {
     let mut tried = 0;
     for section in describe_all() {
-        let (heading, title) = match section.repeated {
-            true => (
+        let (heading, title) = if section.repeated {
+            (
                 format!("[[{}]]", section.key),
                 format!("[[{}]] number 1", section.key),
-            ),
-            false => (format!("[{}]", section.key), format!("[{}]", section.key)),
+            )
+        } else {
+            (format!("[{}]", section.key), format!("[{}]", section.key))
         };
         for option in section.options {
             let Some((low, high)) = option.range else {

@@ -201,9 +201,12 @@ fn nearest(path: &str) -> Option<String> {
     let alike = |rule: &&AccessRule| rule.path.split('/').count() == asked.len();
     let filled = RULES.iter().filter(alike).map(|rule| {
         let parts = rule.path.split('/').zip(&asked);
-        let part = |(known, given): (&'static str, &&str)| match known.starts_with('{') {
-            true => (*given).to_owned(),
-            false => known.to_owned(),
+        let part = |(known, given): (&'static str, &&str)| {
+            if known.starts_with('{') {
+                (*given).to_owned()
+            } else {
+                known.to_owned()
+            }
         };
         parts.map(part).collect::<Vec<_>>().join("/")
     });

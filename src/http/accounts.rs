@@ -61,7 +61,8 @@ struct AccountQuery {
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
     let asked: AccountQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
-    let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
+    let owner = asked.owner.as_deref();
+    let site = asked.site.as_deref();
     let filter = Filter::read(caller, asked.state, owner, site, asked.name)?.of_group(asked.group);
     let first = asked.after.unwrap_or(0).saturating_add(1);
     let view = edge.backend.view();

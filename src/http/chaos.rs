@@ -53,9 +53,10 @@ pub(super) async fn begin(
     let how: How = query::read(&request)?;
     let plan: ChaosPlan = body::read_json(&request, payload, &edge.settings).await?;
     let rehearsals = edge.backend.rehearsals();
-    let rehearsal = match how.dry_run {
-        true => rehearsals.preview(caller.name().clone(), &plan)?,
-        false => rehearsals.begin(caller.name().clone(), &plan)?,
+    let rehearsal = if how.dry_run {
+        rehearsals.preview(caller.name().clone(), &plan)?
+    } else {
+        rehearsals.begin(caller.name().clone(), &plan)?
     };
     Ok(HttpResponse::Ok().json(rehearsal))
 }

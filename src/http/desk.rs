@@ -172,7 +172,8 @@ mod tests {
 
     #[actix_web::test]
     async fn who_fills_the_line_of_a_key_is_told_to_come_back_and_others_are_served() {
-        let (desk, anna) = (WorkDesk::new(), key("anna"));
+        let desk = WorkDesk::new();
+        let anna = key("anna");
         let _begun = turn(&desk, &anna).await.unwrap();
         let mut waiting: Vec<_> = (1..PLACES).map(|_| Box::pin(turn(&desk, &anna))).collect();
         assert!(waiting.iter_mut().all(|one| one.now_or_never().is_none()));
@@ -205,7 +206,8 @@ mod tests {
 
     #[actix_web::test]
     async fn who_waits_for_sites_keeps_a_place_and_nobody_waiting() {
-        let (desk, anna) = (WorkDesk::new(), key("anna"));
+        let desk = WorkDesk::new();
+        let anna = key("anna");
         let (say, said) = tokio::sync::oneshot::channel::<()>();
         let mut asks = Box::pin(desk.ask(&anna, said, |said| Ok(said.is_ok())));
         assert!(asks.as_mut().now_or_never().is_none());

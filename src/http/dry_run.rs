@@ -59,7 +59,8 @@ impl DryRuns {
         self.room(&keys, key)?;
         keys.insert(key.clone());
         drop(keys);
-        let (keys, key) = (self.keys.clone(), key.clone());
+        let keys = self.keys.clone();
+        let key = key.clone();
         Ok(DryRun {
             keys,
             key,

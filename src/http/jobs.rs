@@ -181,7 +181,8 @@ fn is_at(job: &Job, site: &SiteName) -> bool {
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
     let asked: JobListQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
-    let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
+    let owner = asked.owner.as_deref();
+    let site = asked.site.as_deref();
     let filter = Filter::read(caller, asked.state, owner, site, asked.name)?
         .of_group(asked.group)
         .of_known_site(&edge)?;
@@ -297,7 +298,8 @@ pub(super) async fn events(edge: Data<Edge>, caller: Caller, id: Path<String>) -
             .ok_or_else(|| HttpFailure::no_job(id))?;
         return Ok(HttpResponse::Ok().json(told(&job, &history)));
     }
-    let (backend, runtime) = (edge.backend.clone(), Handle::current());
+    let backend = edge.backend.clone();
+    let runtime = Handle::current();
     let work = move || {
         let history = runtime.block_on(backend.history(id))?;
         written(&told(

@@ -48,7 +48,8 @@ pub(super) async fn blocking<T: Send + 'static>(
 /// Lands an upload. It goes on if nobody waits for it any more; who asks again waits for its turn
 /// and finds it done.
 pub(super) async fn land(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<Landed, HttpFailure> {
-    let (edge, upload) = (edge.clone(), upload.clone());
+    let edge = edge.clone();
+    let upload = upload.clone();
     let waited = async {
         let turn = upload.turn.clone().lock_owned().await;
         let landing = actix_web::rt::spawn(async move {
@@ -130,7 +131,8 @@ async fn check(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailur
             .remedy("send the rest first")
             .into());
     }
-    let (asked, announced) = (record.clone(), record.digest);
+    let asked = record.clone();
+    let announced = record.digest;
     let digest = blocking(edge, move |uploads| uploads.digest(&asked)).await?;
     if digest == announced {
         return Ok(());
@@ -170,9 +172,10 @@ async fn place(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailur
             other => return Err(other.into()),
         }
     }
-    let why = match reasons.is_empty() {
-        true => "no site is usable at the moment".to_owned(),
-        false => reasons.join("; "),
+    let why = if reasons.is_empty() {
+        "no site is usable at the moment".to_owned()
+    } else {
+        reasons.join("; ")
     };
     Err(HttpFailure::new(
         Code::Site,
@@ -208,7 +211,8 @@ async fn bring(
                 "some of it is gone",
             ));
         }
-        let (name, last) = (record.id.as_str().into(), ends >= record.size_bytes);
+        let name = record.id.as_str().into();
+        let last = ends >= record.size_bytes;
         let step = UploadStep::Append {
             name,
             offset: Bytes(offset),
@@ -260,7 +264,9 @@ async fn register(
         return Err(taken(&record.name));
     }
     let path = path(record).map_err(|error| HttpFailure::internal("name an upload", error))?;
-    let (name, site, replace) = (record.name.clone(), site.clone(), record.replace);
+    let name = record.name.clone();
+    let site = site.clone();
+    let replace = record.replace;
     let what = ApiRequest::AddFile {
         name,
         site,

@@ -211,10 +211,7 @@ orders! {
     ///
     /// With `abandon` what may still run at sites from which nothing is heard is given up: the
     /// jobs end without it, and it is ended when its site is heard again.
-    cancel at "/v1/jobs:cancel" is |selection, ids| match selection.abandon {
-        true => ApiRequest::Abandon(ids),
-        false => ApiRequest::Cancel(ids),
-    };
+    cancel at "/v1/jobs:cancel" is |selection, ids| if selection.abandon { ApiRequest::Abandon(ids) } else { ApiRequest::Cancel(ids) };
     /// Stops placing jobs until they are thawed.
     freeze at "/v1/jobs:freeze" is |_, ids| ApiRequest::Freeze(ids);
     /// Places frozen jobs again.

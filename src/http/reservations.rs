@@ -76,12 +76,14 @@ struct ReservationQuery {
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
     let asked: ReservationQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
-    let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
+    let owner = asked.owner.as_deref();
+    let site = asked.site.as_deref();
     let narrowed = asked.state.is_some() || asked.name.is_some() || asked.group.is_some();
     let with_shared = !narrowed && asked.owner.is_none() && asked.after.is_none();
-    let shared = match with_shared {
-        true => shared_at(&edge, site),
-        false => Vec::new(),
+    let shared = if with_shared {
+        shared_at(&edge, site)
+    } else {
+        Vec::new()
     };
     let filter = Filter::read(caller, asked.state, owner, site, asked.name)?
         .of_group(asked.group)
@@ -134,7 +136,8 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> 
         let history = edge.backend.history(id).await?.unwrap_or_default();
         return Ok(HttpResponse::Ok().json(in_full(&job, &history)?));
     }
-    let (backend, runtime) = (edge.backend.clone(), Handle::current());
+    let backend = edge.backend.clone();
+    let runtime = Handle::current();
     let work = move || {
         let history = runtime.block_on(backend.history(id))?.unwrap_or_default();
         jobs::written(&in_full(&job, &history)?)

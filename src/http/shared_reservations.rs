@@ -36,7 +36,8 @@ fn none(name: &ReservationName) -> HttpFailure {
 /// The one of this name at the site that is given orders for it, and when it ends at all of its sites.
 fn found(edge: &Edge, name: &str) -> Result<(SiteName, SharedReservation, Timestamp), HttpFailure> {
     let name: ReservationName = query::part("name", name)?;
-    let (view, now) = (edge.backend.view(), now());
+    let view = edge.backend.view();
+    let now = now();
     let group = view.shared_group(&name, now).ok_or_else(|| none(&name))?;
     let (site, shared) = group.leader(now).ok_or_else(|| none(&name))?;
     Ok((site.clone(), shared.clone(), group.until(now)))
@@ -63,7 +64,8 @@ async fn order(
 
 fn report(edge: &Edge, name: &str) -> HandlerResult {
     let name: ReservationName = query::part("name", name)?;
-    let (view, now) = (edge.backend.view(), now());
+    let view = edge.backend.view();
+    let now = now();
     let group = view.shared_group(&name, now);
     let report = group.and_then(|group| SharedReport::of(&group, &view, now));
     Ok(HttpResponse::Ok().json(report.ok_or_else(|| none(&name))?))

@@ -184,7 +184,8 @@ fn window(window: WindowReport) -> Result<SiteOrder, HttpFailure> {
         let detail = format!("the window ends at {}, not after its begin", window.until);
         return Err(Problem::new(Code::BadWindow, detail).key("until").into());
     }
-    let (from, until) = (window.from.0, window.until.0);
+    let from = window.from.0;
+    let until = window.until.0;
     Ok(SiteOrder::SetWindow {
         from,
         until,

@@ -74,12 +74,13 @@ impl SlotsQuery {
         let now = Instant::from(SystemTime::now()).0;
         let earliest = self.earliest.map_or(now, |earliest| earliest.0);
         let window = StartWindow::new(earliest, earliest + self.within.unwrap_or(WITHIN).0);
-        match window.latest < now {
-            true => Err(senseless(
+        if window.latest < now {
+            Err(senseless(
                 "earliest",
                 "lies in the past, and so does the latest start",
-            )),
-            false => Ok(window),
+            ))
+        } else {
+            Ok(window)
         }
     }
 
@@ -136,7 +137,8 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
         }
     }
     edge.first_words().await;
-    let (window, backend) = (asked.window()?, edge.backend.clone());
+    let window = asked.window()?;
+    let backend = edge.backend.clone();
     let told = async move { backend.startable(site.as_ref(), &parts, window).await };
     let work = move |told: StartsToCompute| written(&SlotsReport::of(&told(), limit));
     edge.desk.ask(caller.name(), told, work).await.map(json)

@@ -95,9 +95,10 @@ pub(super) async fn submit(
         return Err(failure);
     }
     // Before it is read: what waits for its turn takes no memory here.
-    let turn = match turns::may_be_large(&request) {
-        true => Some(edge.turns.of(caller.name()).await),
-        false => None,
+    let turn = if turns::may_be_large(&request) {
+        Some(edge.turns.of(caller.name()).await)
+    } else {
+        None
     };
     let bytes = body::read(&request, payload, &edge.settings).await?;
     // Its turn may have come late.
@@ -110,9 +111,10 @@ pub(super) async fn submit(
         asked,
         turn,
     };
-    let outcome = match body.asked.dry_run {
-        true => check(edge, caller, body).await,
-        false => store(edge, caller, body).await,
+    let outcome = if body.asked.dry_run {
+        check(edge, caller, body).await
+    } else {
+        store(edge, caller, body).await
     };
     outcome.map_err(|failure| unless_array(failure, is_array))
 }
@@ -128,7 +130,9 @@ struct Body {
 
 /// Has jobs accepted. Many of them are read and checked apart from the threads that serve requests.
 async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResult {
-    let (waiting_edge, backend, by) = (edge.clone(), edge.backend.clone(), caller.name().clone());
+    let waiting_edge = edge.clone();
+    let backend = edge.backend.clone();
+    let by = caller.name().clone();
     let is_large = turns::is_large(&body.bytes);
     let _turn = match body.turn.take() {
         None if is_large => Some(edge.turns.of(&by).await),
@@ -137,12 +141,11 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResul
     caller.may_go_on(&edge)?;
     let reader = caller.clone();
     let read = move || submissions(&edge, &reader, &body);
-    let (submissions, origins) = match is_large {
-        true => {
-            let read = actix_web::rt::task::spawn_blocking(read).await;
-            read.map_err(|error| HttpFailure::internal("read the jobs", error))??
-        }
-        false => read()?,
+    let (submissions, origins) = if is_large {
+        let read = actix_web::rt::task::spawn_blocking(read).await;
+        read.map_err(|error| HttpFailure::internal("read the jobs", error))??
+    } else {
+        read()?
     };
     if submissions
         .iter()
@@ -156,14 +159,14 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResul
         by,
         what: ApiRequest::Submit(submissions),
     };
-    let answer = match is_large {
-        true => {
-            let (checking, runtime) = (backend.clone(), Handle::current());
-            let accept = move || runtime.block_on(checking.command(command));
-            let accepted = actix_web::rt::task::spawn_blocking(accept).await;
-            accepted.map_err(|error| HttpFailure::internal("accept the jobs", error))?
-        }
-        false => backend.command(command).await,
+    let answer = if is_large {
+        let checking = backend.clone();
+        let runtime = Handle::current();
+        let accept = move || runtime.block_on(checking.command(command));
+        let accepted = actix_web::rt::task::spawn_blocking(accept).await;
+        accepted.map_err(|error| HttpFailure::internal("accept the jobs", error))?
+    } else {
+        backend.command(command).await
     };
     accepted(&*backend, answer).map_err(|failure| at_origin(failure, &origins))
 }
@@ -173,7 +176,8 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResul
 async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> HandlerResult {
     edge.first_words().await;
     let dry_run = edge.dry_runs.begin(caller.name())?;
-    let (backend, by) = (edge.backend.clone(), caller.name().clone());
+    let backend = edge.backend.clone();
+    let by = caller.name().clone();
     let checked = actix_web::rt::task::spawn_blocking(move || {
         let (submissions, origins) = submissions(&edge, &caller, &body)?;
         let report = preview(&*edge.backend, caller.name(), submissions, &dry_run);
@@ -245,14 +249,16 @@ fn submissions(
     caller: &Caller,
     body: &Body,
 ) -> Result<(Vec<Submission>, Vec<usize>), HttpFailure> {
-    let (bytes, asked) = (&body.bytes, &body.asked);
+    let bytes = &body.bytes;
+    let asked = &body.asked;
     let specs = specs(bytes, body.is_array, &edge.settings)?;
     let named_by = body
         .key
         .as_ref()
         .map(|key| (key, Digest(*blake3::hash(bytes).as_bytes())));
     let uncapped = caller.has(Role::Priority);
-    let (mut submissions, mut origins) = (Vec::new(), Vec::new());
+    let mut submissions = Vec::new();
+    let mut origins = Vec::new();
     let exempt = caller.has(Role::Operator);
     for (
         index,
@@ -299,7 +305,8 @@ fn specs(
     if !is_array && let Some(asked) = repeated::known(bytes) {
         return Ok(vec![(0, asked)]);
     }
-    let (mut specs, mut tasks_left) = (Vec::new(), settings.max_sweep_tasks);
+    let mut specs = Vec::new();
+    let mut tasks_left = settings.max_sweep_tasks;
     let documents = documents(bytes, is_array, settings.max_bulk_jobs)?;
     for (index, document) in documents.into_iter().enumerate() {
         let names_class = document.priority.is_some();
@@ -369,7 +376,8 @@ fn preview(
     dry_run: &DryRun,
 ) -> Result<(CheckedReport, Vec<(usize, Submission)>), HttpFailure> {
     let mut report = CheckedReport::default();
-    let (mut ranked, mut rows) = (Vec::new(), ExplainPage::ROWS);
+    let mut ranked = Vec::new();
+    let mut rows = ExplainPage::ROWS;
     let count = submissions.len();
     for (index, submission) in submissions.into_iter().enumerate() {
         dry_run.goes_on(index, count)?;

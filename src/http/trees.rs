@@ -85,7 +85,9 @@ pub(super) async fn instead_of_a_file(
     order: &ListOrder,
     refusal: ApiRefusal,
 ) -> HttpFailure {
-    let (component, attempt, path) = (order.component, order.attempt, &order.path);
+    let component = order.component;
+    let attempt = order.attempt;
+    let path = &order.path;
     if !matches!(edge.backend.list(order).await, Ok(Some(_))) {
         return not_left(job, (component, attempt), path, refusal);
     }

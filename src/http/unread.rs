@@ -45,9 +45,10 @@ pub(super) async fn turn_away<B: MessageBody + 'static>(
     mut payload: Payload,
     patience: UnreadLimits,
 ) -> HttpResponse<BoxBody> {
-    match is_short(&mut payload, patience).await {
-        true => response.map_into_boxed_body(),
-        false => cut_off(response, payload),
+    if is_short(&mut payload, patience).await {
+        response.map_into_boxed_body()
+    } else {
+        cut_off(response, payload)
     }
 }
 

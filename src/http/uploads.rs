@@ -378,10 +378,11 @@ pub(super) async fn abandon(edge: Data<Edge>, caller: Caller, id: Path<String>) 
     }
     landing::blocking(&edge, move |uploads| {
         let _turn = turn;
-        match record.touched.is_empty() {
-            true => uploads.forget(&upload),
+        if record.touched.is_empty() {
+            uploads.forget(&upload)
+        } else {
             // What may lie at a site is removed there first, by whoever tidies up.
-            false => uploads.note(&upload, |record| record.given_up = true),
+            uploads.note(&upload, |record| record.given_up = true)
         }
     })
     .await?;

@@ -61,7 +61,8 @@ impl KeyRing {
     /// # Errors
     /// The file can be read by others, belongs to somebody else, or is damaged.
     pub fn open(directory: KeyDirectory) -> Result<Self, KeyError> {
-        let (members, seen) = (ArcSwap::default(), Mutex::new(None));
+        let members = ArcSwap::default();
+        let seen = Mutex::new(None);
         let ring = Self {
             directory,
             members,
@@ -141,7 +142,9 @@ impl KeyRing {
             let same = |member: &&Arc<Member>| member.name == key.name && member.roles == key.roles;
             let member = old.get(&id).filter(same).cloned();
             let fresh = || {
-                let (name, roles, hash) = (key.name.clone(), key.roles.clone(), key.hash);
+                let name = key.name.clone();
+                let roles = key.roles.clone();
+                let hash = key.hash;
                 Arc::new(Member {
                     name,
                     roles,

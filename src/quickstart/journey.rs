@@ -88,7 +88,8 @@ impl QuickstartStory<'_> {
             "Its process groups are killed with SIGKILL, its directory is moved away.\n\
              Silence proves nothing yet, so the control plane waits a little.",
         )?;
-        let (root, grave) = (self.demo.site(&victim), self.demo.grave(&victim));
+        let root = self.demo.site(&victim);
+        let grave = self.demo.grave(&victim);
         // The directory first, so that the site has no time to tell of its end.
         std::fs::rename(&root, &grave).map_err(QuickstartError::file("move away", &root))?;
         let killed = processes::kill_all(&root).map_err(QuickstartError::Processes)?;

@@ -196,9 +196,10 @@ impl QuickstartStory<'_> {
 
     fn end(&mut self, report: &QuickstartReport) -> Result<(), QuickstartError> {
         let seconds = report.durations_ms.total as f64 / 1_000.0;
-        let verdict = match report.right {
-            true => good("Everything is right."),
-            false => bad("Something is WRONG; see above."),
+        let verdict = if report.right {
+            good("Everything is right.")
+        } else {
+            bad("Something is WRONG; see above.")
         };
         let dead = &report.dead_site.name;
         let mut text = format!(

@@ -33,7 +33,8 @@ impl Teller {
     pub(super) fn new(silent: bool) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let live = terminal::has_live_output() && !dumb;
-        let (begin, last) = (Instant::now(), String::new());
+        let begin = Instant::now();
+        let last = String::new();
         Self {
             out: terminal::stdout(),
             begin,
@@ -122,8 +123,10 @@ impl Teller {
         self.open = true;
         let time = format!("{:>5.1}s", self.begin.elapsed().as_secs_f32());
         // A narrow terminal shows what fits, instead of one line after the other.
-        let (erase, time) = (terminal::clear_line(), dim(&time));
-        let (no_wrap, wrap) = (terminal::sequence(NO_WRAP), terminal::sequence(WRAP));
+        let erase = terminal::clear_line();
+        let time = dim(&time);
+        let no_wrap = terminal::sequence(NO_WRAP);
+        let wrap = terminal::sequence(WRAP);
         self.write(&format!("{erase}{no_wrap}   {time}  {exact}{wrap}"))
     }
 

@@ -35,7 +35,8 @@ pub(super) fn input() -> String {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        let (station, value) = (random % STATIONS, (random >> 32) % 10_000);
+        let station = random % STATIONS;
+        let value = (random >> 32) % 10_000;
         // Writing to memory cannot fail.
         let _ = writeln!(text, "station-{station:02} {number:07} {value:04}");
     }

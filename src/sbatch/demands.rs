@@ -260,7 +260,8 @@ fn lrm_options(options: &ComponentOptions) -> Vec<Arc<str>> {
 
 /// What Slurm would tell a job about its shape.
 fn variables(options: &ComponentOptions, shape: TaskShape) -> Vec<(&'static str, String)> {
-    let (tasks, nodes) = (shape.tasks.to_string(), shape.nodes.to_string());
+    let tasks = shape.tasks.to_string();
+    let nodes = shape.nodes.to_string();
     let on_node = shape.processors.div_ceil(shape.nodes).to_string();
     let mut all = vec![
         ("SLURM_NTASKS", tasks.clone()),

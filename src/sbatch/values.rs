@@ -28,7 +28,8 @@ pub(super) fn count(text: &str) -> Option<u32> {
 /// The fewest and the most nodes of `2` or `2-4`.
 pub(super) fn nodes(text: &str) -> Option<(u32, u32)> {
     let (fewest, most) = text.split_once('-').unwrap_or((text, text));
-    let (fewest, most) = (count(fewest)?, count(most)?);
+    let fewest = count(fewest)?;
+    let most = count(most)?;
     (fewest <= most).then_some((fewest, most))
 }
 
@@ -100,7 +101,9 @@ pub(super) fn signal(text: &str) -> Option<(SignalName, u64)> {
 
 /// What is exported: names, with their values where these are given.
 pub(super) fn export(text: &str) -> Option<Vec<(String, Option<String>)>> {
-    let (mut items, mut item, mut quote) = (Vec::new(), String::new(), None);
+    let mut items = Vec::new();
+    let mut item = String::new();
+    let mut quote = None;
     for c in text.chars() {
         match (quote, c) {
             (Some(open), _) if c == open => quote = None,

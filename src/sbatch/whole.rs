@@ -45,9 +45,10 @@ pub(super) struct ScriptStart {
 impl ScriptStart {
     /// A text as it must be written to come out as it is.
     pub(super) fn plain(&self, text: String) -> Arc<str> {
-        match self.is_array {
-            true => text.replace("{{", "{{{{").into(),
-            false => text.into(),
+        if self.is_array {
+            text.replace("{{", "{{{{").into()
+        } else {
+            text.into()
         }
     }
 

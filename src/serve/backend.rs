@@ -131,7 +131,8 @@ impl Backend for Served {
     }
 
     async fn rankings(&self, by: &KeyName, submission: Submission) -> Vec<RankingReport> {
-        let (spec, lead) = (submission.spec.clone(), self.plane.reservation_lead());
+        let spec = submission.spec.clone();
+        let lead = self.plane.reservation_lead();
         let rankings = self.plane.rankings(by, submission).await;
         let names = spec.names(spec.components.len()).into_iter();
         let named = names.zip(&rankings);
@@ -262,7 +263,8 @@ impl Backend for Served {
     }
 
     async fn history(&self, id: JobId) -> Result<Option<JobHistory>, ApiRefusal> {
-        let (store, is_live) = (self.plane.store().clone(), self.find(id).is_some());
+        let store = self.plane.store().clone();
+        let is_live = self.find(id).is_some();
         records::apart(move || records::history(&*store, id, is_live)).await
     }
 
@@ -354,7 +356,8 @@ impl Backend for Served {
     }
 
     async fn export(&self) -> Result<Pieces, ApiRefusal> {
-        let (store, plane) = (self.plane.store().clone(), &self.plane);
+        let store = self.plane.store().clone();
+        let plane = &self.plane;
         Ok(records::export(store, plane.instance(), plane.epoch()))
     }
 
@@ -381,9 +384,10 @@ impl Backend for Served {
     }
 
     fn readiness(&self) -> Result<(), String> {
-        match self.plane.is_ready() {
-            true => Ok(()),
-            false => Err("the control plane is starting or stopping".into()),
+        if self.plane.is_ready() {
+            Ok(())
+        } else {
+            Err("the control plane is starting or stopping".into())
         }
     }
 }

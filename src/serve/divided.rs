@@ -30,11 +30,12 @@ pub(super) fn told(spec: &JobSpec, division: &Result<Division, String>) -> Strin
     let part = |(site, count): &(SiteName, u32)| format!("{count} at {site}");
     let parts = parts.iter().map(part).collect::<Vec<_>>().join(", ");
     let start = Instant(*start);
-    match is_accepted {
-        true => format!("sites would promise it a start at {start}: {split}: {parts}"),
-        false => format!(
+    if *is_accepted {
+        format!("sites would promise it a start at {start}: {split}: {parts}")
+    } else {
+        format!(
             "no site would promise it a start within its window; the earliest would be {start}: \
              {split}: {parts}"
-        ),
+        )
     }
 }

@@ -104,12 +104,13 @@ fn bids_by(explanation: &Explanation, is_placed: bool) -> Option<String> {
         return None;
     }
     let bandwidths = format!("bandwidths {}", explanation.bid_kind.as_str());
-    Some(match is_placed {
-        true => format!(
+    Some(if is_placed {
+        format!(
             "sites as they are now, without what the job itself holds, not as they were when it \
              was placed, which is not kept; {bandwidths}"
-        ),
-        false => format!("sites as they are now; {bandwidths}"),
+        )
+    } else {
+        format!("sites as they are now; {bandwidths}")
     })
 }
 
@@ -170,7 +171,8 @@ fn outputs(job: &Job) -> Vec<OnItsWay> {
             if let (Collect::ToSite { site, .. }, Some(content), false) =
                 (&output.collect, collected.content, collected.done)
             {
-                let (from, to) = (placement.site.clone(), site.clone());
+                let from = placement.site.clone();
+                let to = site.clone();
                 outputs.push(OnItsWay {
                     component,
                     content,
@@ -401,7 +403,8 @@ pub(super) fn lacking(missing: &MissingLink, names: &[String]) -> String {
 
 /// When a component begins that did not begin with the others.
 fn begins_later(job: &Job, index: ComponentIndex) -> Option<String> {
-    let (name, at) = (name(job, index)?, Instant(job.begins_at(index)?));
+    let name = name(job, index)?;
+    let at = Instant(job.begins_at(index)?);
     Some(format!("; {name} begins at {at}, as promised"))
 }
 

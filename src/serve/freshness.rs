@@ -29,7 +29,8 @@ pub(super) async fn command(
         ApiRequest::AddFile {
             name, site, path, ..
         } => {
-            let (name, replica) = (name.clone(), (site.clone(), path.clone()));
+            let name = name.clone();
+            let replica = (site.clone(), path.clone());
             // Looked at before it is read: what changes meanwhile looks different later.
             let stamp = look(plane, &replica).await;
             let answer = plane.command(command).await?;
@@ -60,7 +61,9 @@ async fn changed_of(plane: &ControlPlane, jobs: &[Submission]) -> Vec<(usize, Ap
             .enumerate()
             .filter(|(_, names)| names.contains(name));
         refused.extend(of.map(|(index, _)| {
-            let (name, site, path) = (name.clone(), site.clone(), path.clone());
+            let name = name.clone();
+            let site = site.clone();
+            let path = path.clone();
             (
                 index,
                 ApiRefusal::FileChanged {
@@ -104,9 +107,12 @@ async fn is_other(
     entry: &CatalogueEntry,
     (site, path): &UserReplica,
 ) -> bool {
-    let (name, site, path) = (name.clone(), site.clone(), path.clone());
+    let name = name.clone();
+    let site = site.clone();
+    let path = path.clone();
     // To register the same content at the same place again changes nothing, whosever it is.
-    let (replace, reaches_all) = (false, true);
+    let replace = false;
+    let reaches_all = true;
     let what = ApiRequest::AddFile {
         name: name.clone(),
         site: site.clone(),

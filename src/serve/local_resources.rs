@@ -69,7 +69,8 @@ fn share(
         .copied()
         .filter(|site| given(site).is_none())
         .collect();
-    let (left, count) = (found.saturating_sub(taken), silent.len() as u64);
+    let left = found.saturating_sub(taken);
+    let count = silent.len() as u64;
     for (position, site) in silent.into_iter().enumerate() {
         let more = u64::from((position as u64) < left % count);
         let part = left / count + more;

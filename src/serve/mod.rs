@@ -276,10 +276,8 @@ fn wrapped(
     data: &Path,
     sites: Vec<Arc<dyn Site>>,
 ) -> (Vec<Arc<dyn Site>>, Option<Handles>) {
-    let (allowed, files) = (
-        config.chaos.allowed,
-        cfg!(cospan_chaos).then(|| data.join("faults")),
-    );
+    let allowed = config.chaos.allowed;
+    let files = cfg!(cospan_chaos).then(|| data.join("faults"));
     if !allowed && files.is_none() {
         return (sites, None);
     }

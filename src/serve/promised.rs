@@ -28,11 +28,13 @@ pub(super) fn told(job: &Job) -> Option<String> {
         ),
         (JobPhase::Placed { .. } | JobPhase::Claiming { .. }, Some(reservation)) => {
             let start = Instant(job.promised_start()?);
-            let flexible = match job.is_promised_flexibly() {
-                true => "; it is moved to an earlier start once its sites have more free",
-                false => "",
+            let flexible = if job.is_promised_flexibly() {
+                "; it is moved to an earlier start once its sites have more free"
+            } else {
+                ""
             };
-            let (held, claimed) = (held(job, reservation), claimed(job, reservation));
+            let held = held(job, reservation);
+            let claimed = claimed(job, reservation);
             let split = split(job);
             Some(format!(
                 "it starts at {start}, as promised: {split}{held}{claimed}{flexible}"
@@ -85,7 +87,8 @@ fn split(job: &Job) -> String {
 fn claimed(job: &Job, reservation: &JobReservations) -> String {
     let late = reservation.claims_for();
     let told = unreserved(job).map(|one| {
-        let (name, site) = (one.component, one.site);
+        let name = one.component;
+        let site = one.site;
         format!(
             "; {name} is NOT reserved: it is claimed at the start at {site} if processors are idle \
              there, and the others wait for it up to {late}"
@@ -96,8 +99,10 @@ fn claimed(job: &Job, reservation: &JobReservations) -> String {
 
 fn held(job: &Job, reservation: &JobReservations) -> String {
     let held = reservation.parts().filter_map(|(part, held)| {
-        let (name, held) = (part_name(job, reservation, part.component)?, held?);
-        let (from, to) = (Instant(held.start), Instant(held.start + part.length));
+        let name = part_name(job, reservation, part.component)?;
+        let held = held?;
+        let from = Instant(held.start);
+        let to = Instant(held.start + part.length);
         let processors = part.resources.processors;
         let later = match part.offset {
             DurationMs::ZERO => String::new(),

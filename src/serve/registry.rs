@@ -166,9 +166,10 @@ impl SiteInputs<'_> {
 
     /// A site of this machine, with copies from those that it does not see.
     fn with_fetches(&self, site: Arc<dyn Site>) -> Arc<dyn Site> {
-        match self.sources.is_empty() {
-            true => site,
-            false => Arc::new(Fetching::new(site, self.sources.clone(), self.relays())),
+        if self.sources.is_empty() {
+            site
+        } else {
+            Arc::new(Fetching::new(site, self.sources.clone(), self.relays()))
         }
     }
 }
@@ -193,7 +194,8 @@ pub(super) async fn sites(
     let roots = here
         .map(|site| (site.name.clone(), absolute(&site.root)))
         .collect();
-    let (ways, sources) = (BTreeMap::new(), Sources::new());
+    let ways = BTreeMap::new();
+    let sources = Sources::new();
     let totals = local_resources::totals(config, MachineFacts::here());
     let mut ground = SiteInputs {
         config,
@@ -279,7 +281,8 @@ async fn when_reached(initialise: Initialise, heard_of: PathBuf, place: String) 
 }
 
 fn local(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> {
-    let (name, root) = (section.name.clone(), absolute(&section.root));
+    let name = section.name.clone();
+    let root = absolute(&section.root);
     let total = ground
         .totals
         .get(&name)

@@ -43,7 +43,8 @@ pub(crate) fn listen() -> std::io::Result<SignalQueue> {
 }
 
 fn hear(signal: i32, stage: &AtomicU8, sender: &UnboundedSender<(SignalRequest, String)>) {
-    let (asks, name) = (SignalRequest::of(signal), signals::name(signal));
+    let asks = SignalRequest::of(signal);
+    let name = signals::name(signal);
     match asks {
         SignalRequest::Nothing => info!(%name, "a signal that asks for nothing"),
         SignalRequest::Reread => drop(sender.send((asks, name))),

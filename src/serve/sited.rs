@@ -15,7 +15,8 @@ use crate::api::v1::site::{Counts, LinkReport, SiteReport, WindowReport};
 
 /// The report of one site.
 pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
-    let (record, last) = (&site.record, &site.report);
+    let record = &site.record;
+    let last = &site.report;
     let description = last.description.as_deref();
     let reasons = obstacles(record, last.contact, site.held, true, now);
     let idle = last.idle.as_ref();
@@ -127,7 +128,8 @@ fn why(reason: &SiteObstacle, trouble: Option<&str>) -> String {
 
 /// The report of one link.
 pub(super) fn link(link: &LinkStanding) -> LinkReport {
-    let (measured, latency) = (link.measured.as_ref(), link.measured_latency.as_ref());
+    let measured = link.measured.as_ref();
+    let latency = link.measured_latency.as_ref();
     LinkReport {
         from: link.from.to_string(),
         bandwidth_bps: link.bandwidth.0,

@@ -65,22 +65,24 @@ impl Verdicts {
 pub(super) fn of_job(job: &Job, explanation: &Explanation, page: ExplainPage) -> Verdicts {
     let here: Vec<(ComponentIndex, &SiteName)> = placed(job).collect();
     let sites: BTreeSet<&SiteName> = here.iter().map(|(_, site)| *site).collect();
-    let others: Vec<&SiteVerdict> = match job.is_final() {
-        true => Vec::new(),
-        false => {
-            let all = explanation.verdicts.iter();
-            all.filter(|verdict| !sites.contains(&verdict.site))
-                .collect()
-        }
+    let others: Vec<&SiteVerdict> = if job.is_final() {
+        Vec::new()
+    } else {
+        let all = explanation.verdicts.iter();
+        all.filter(|verdict| !sites.contains(&verdict.site))
+            .collect()
     };
     let count = job.component_count().max(explanation.components.len());
     let is_placed = !here.is_empty();
     let told: Vec<VerdictLine> = here
         .into_iter()
         .map(|(index, site)| VerdictLine::Here(job, index, site))
-        .chain(others.into_iter().map(|verdict| match is_placed {
-            true => VerdictLine::Instead(verdict),
-            false => VerdictLine::Waiting(verdict),
+        .chain(others.into_iter().map(|verdict| {
+            if is_placed {
+                VerdictLine::Instead(verdict)
+            } else {
+                VerdictLine::Waiting(verdict)
+            }
         }))
         .collect();
     page_of(explanation, &told, count, page)
@@ -181,7 +183,8 @@ fn page_of(
     told.iter()
         .for_each(|one| rows[one.component()] += one.rows());
     let begin = page.after.min(count);
-    let (mut end, mut taken) = (begin, 0);
+    let mut end = begin;
+    let mut taken = 0;
     while end < count && end - begin < page.limit {
         taken += rows[end];
         if end > begin && taken > page.rows {
@@ -252,14 +255,15 @@ fn groups(explanation: &Explanation, told: &[VerdictLine<'_>]) -> Vec<VerdictGro
 
 /// A site that a placed job would go to only if it were placed anew.
 fn instead(report: VerdictReport) -> VerdictReport {
-    match report.chosen {
-        false => report,
-        true => VerdictReport {
+    if report.chosen {
+        VerdictReport {
             code: WOULD_BE_CHOSEN.into(),
             chosen: false,
             detail: format!("placed anew now it would go here: {}", report.detail),
             ..report
-        },
+        }
+    } else {
+        report
     }
 }
 

@@ -28,7 +28,9 @@ fn site(name: &str) -> SiteName {
 
 fn verdict(name: &str, outcome: Suitability) -> SiteVerdict {
     let component = ComponentIndex(0);
-    let (site, remaining_processors, transfer_time) = (site(name), 6, Some(DurationMs(5)));
+    let site = site(name);
+    let remaining_processors = 6;
+    let transfer_time = Some(DurationMs(5));
     SiteVerdict {
         component,
         site,

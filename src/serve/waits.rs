@@ -107,7 +107,8 @@ mod tests {
         ));
         assert!(told(waits(None)).ends_with("which does not say when it starts it"));
         let host: Arc<str> = "node".into();
-        let (lrm_id, since) = (LrmId::new("7").unwrap(), Timestamp(0));
+        let lrm_id = LrmId::new("7").unwrap();
+        let since = Timestamp(0);
         let held = told(AttemptState::AtGate {
             lrm_id,
             host,

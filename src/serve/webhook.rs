@@ -37,7 +37,8 @@ impl Webhook {
 
 impl Messenger for Webhook {
     fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
-        let (agent, address) = (self.agent.clone(), address.to_owned());
+        let agent = self.agent.clone();
+        let address = address.to_owned();
         let plane = self.plane.clone();
         Box::pin(async move {
             let body = body(&notice, &last_words_of(&notice, plane).await);
@@ -126,7 +127,8 @@ fn body(notice: &Notice, last_words: &[LastWordsReport]) -> serde_json::Value {
 
 /// A promised start that comes, or was moved.
 fn of_a_start(job: &Job, notice: &StartNotice) -> serde_json::Value {
-    let (row, start) = (JobRow::from(job), Instant(notice.start));
+    let row = JobRow::from(job);
+    let start = Instant(notice.start);
     let name = row
         .name
         .as_ref()

@@ -83,7 +83,9 @@ fn why(deed: &LedgerEvent) -> Option<String> {
 
 /// What an attempt did with its processors: held them without a payload, then ran.
 pub(super) fn bars(row: &AttemptRow, run_ended: Timestamp) -> impl Iterator<Item = Bar> {
-    let (job, component, processors) = (Some(row.job), Some(row.component), row.processors);
+    let job = Some(row.job);
+    let component = Some(row.component);
+    let processors = row.processors;
     let ended = row.ended.unwrap_or(run_ended);
     let bar = move |kind, from: Option<Timestamp>, to| {
         let bar = Bar {

@@ -69,7 +69,8 @@ impl FlexCoModel {
         seed: u64,
         began: Timestamp,
     ) -> anyhow::Result<Self> {
-        let (mut chance, percent) = (stream(seed, "overhead", ""), Poisson::new(OVERHEAD)?);
+        let mut chance = stream(seed, "overhead", "");
+        let percent = Poisson::new(OVERHEAD)?;
         let site = |site: &BuiltSite| FlexSite {
             name: site.name.clone(),
             processors: site.nodes.saturating_mul(site.processors_per_node),
@@ -190,7 +191,8 @@ impl FlexCoModel {
 
     fn traces(&self, flexed: &Flexed) -> Vec<SiteTrace> {
         let trace = |(place, site): (usize, &FlexSite)| {
-            let (local, none) = (flexed.local.get(place), Vec::new());
+            let local = flexed.local.get(place);
+            let none = Vec::new();
             let local = local.unwrap_or(&none).iter().flatten();
             let mut bars: Vec<Bar> = local.map(|ran| bar(ran, place, None)).collect();
             let metas = flexed.jobs.iter().enumerate();
@@ -285,10 +287,12 @@ fn load(bars: &[Bar], began: Timestamp) -> Vec<LoadRecord> {
             *of_kind += sign * i64::from(bar.processors);
         }
     }
-    let (mut running, mut local) = (0, 0);
+    let mut running = 0;
+    let mut local = 0;
     let count = |number: i64| u32::try_from(number).unwrap_or(0);
     let step = |(at, (more, more_local)): (Timestamp, (i64, i64))| {
-        (running, local) = (running + more, local + more_local);
+        running += more;
+        local += more_local;
         LoadRecord {
             at,
             running: count(running),

@@ -87,7 +87,8 @@ fn counters(outcome: &ExperimentOutcome<KeptJob>) -> BTreeMap<String, u64> {
             .sum()
     };
     let deeds = |world: &World| killed_by_nodes(world.ledger().entries());
-    let (bookings, moves) = (outcome.bookings.all().len(), outcome.bookings.moves());
+    let bookings = outcome.bookings.all().len();
+    let moves = outcome.bookings.moves();
     let waited = |world: &World| world.sites().iter().map(waits_of_local).sum::<u64>() / 1_000;
     let reserved = [
         ("reservations confirmed".to_owned(), bookings as u64),
@@ -248,7 +249,8 @@ fn booked<'a>(
                 left,
                 ..
             } = *booking;
-            let (job, component) = (booking.job.0, booking.component.0);
+            let job = booking.job.0;
+            let component = booking.component.0;
             BookingBar {
                 from,
                 to,
@@ -311,7 +313,8 @@ fn share_bars(load: &[cluster::LoadStep], kind: LoadKind, ended: Timestamp) -> V
             if gone < processors {
                 held.push_front((from, processors - gone));
             }
-            let (job, component) = (None, None);
+            let job = None;
+            let component = None;
             bars.push(Bar {
                 from,
                 to: step.at,

@@ -171,7 +171,8 @@ fn experiment(
     settings.scores = world::scores(&study.grid);
     settings.network.latencies = world::latencies(grid);
     settings.network.uploads = world::uploads(grid);
-    let (variant, count) = (variant.clone(), workload.jobs.len());
+    let variant = variant.clone();
+    let count = workload.jobs.len();
     let variant_copies = variant.copies;
     let slowdown = world::Slowdown::new(study.workload.slowdown_per_mille, grid);
     let mut wishes = Wishes::new(study.grid.reservations, &study.grid.sites, seed);
@@ -198,7 +199,8 @@ fn experiment(
         seed: drawn("control plane"),
         call_faults: CallFaultModel::new(fault_rates, drawn("calls")),
     };
-    let (failures, files) = (world::failures(grid), world::files(grid)?);
+    let failures = world::failures(grid);
+    let files = world::files(grid)?;
     let first_counts = variant_copies == Copies::TwoUntilFirst;
     Ok((
         experiment,
@@ -292,9 +294,10 @@ fn check_inputs(inputs: &[LogicalName], grid: &Grid) -> Result<(), SimulateError
         return Ok(());
     };
     let known: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
-    let remedy = match known.is_empty() {
-        true => "list it under [site.files] of a site".to_owned(),
-        false => format!("there are {}", known.join(", ")),
+    let remedy = if known.is_empty() {
+        "list it under [site.files] of a site".to_owned()
+    } else {
+        format!("there are {}", known.join(", "))
     };
     Err(SimulateError::NoSuchFile {
         name: name.clone(),

@@ -175,7 +175,8 @@ fn one(
 ) -> Result<RunRecord, SimulateError> {
     let ready = prepare(study, variant, name.seed)?;
     watcher.begins(name, &ready.notes);
-    let (hearing, run) = (watcher.clone(), name.clone());
+    let hearing = watcher.clone();
+    let run = name.clone();
     let progress = move |at: Timestamp, ended| hearing.goes_on(&run, at.since(BEGINS), ended);
     let record = ready.run(progress)?;
     watcher.ends(name, &record);

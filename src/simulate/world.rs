@@ -150,7 +150,8 @@ impl Slowdown {
     /// `per_mille` for each further site, over links as fast as the fastest.
     pub(super) fn new(per_mille: u64, grid: &BuiltGrid) -> Self {
         let rates = || grid.links.iter().map(|link| link.bandwidth.0);
-        let (fastest, slowest) = (rates().max().unwrap_or(1), rates().min().unwrap_or(1));
+        let fastest = rates().max().unwrap_or(1);
+        let slowest = rates().min().unwrap_or(1);
         let further = grid.sites.len().saturating_sub(1) as u64;
         let slower = fastest.div_ceil(slowest.max(1));
         let worst_per_mille = per_mille.saturating_mul(further).saturating_mul(slower);

@@ -144,7 +144,8 @@ impl<W: Write> Drop for Printer<W> {
 /// Standard output.
 pub(crate) fn stdout() -> Printer<Box<dyn Write + Send>> {
     let stdout = io::stdout();
-    let (choice, is_live) = (AutoStream::choice(&stdout), stdout.is_terminal());
+    let choice = AutoStream::choice(&stdout);
+    let is_live = stdout.is_terminal();
     printer(Box::new(stdout), choice, is_live)
 }
 
@@ -155,7 +156,8 @@ fn errors(
     let mut held: MutexGuard<'_, _> = ERRORS.lock().unwrap_or_else(PoisonError::into_inner);
     let errors = held.get_or_insert_with(|| {
         let stderr = io::stderr();
-        let (choice, is_live) = (AutoStream::choice(&stderr), stderr.is_terminal());
+        let choice = AutoStream::choice(&stderr);
+        let is_live = stderr.is_terminal();
         printer(Box::new(stderr), choice, is_live)
     });
     use_it(errors)

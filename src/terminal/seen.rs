@@ -83,7 +83,8 @@ pub(super) fn without_sealed<'a>(bytes: &'a [u8], seal: &[u8]) -> Cow<'a, [u8]> 
     let Some(mut at) = bytes.contains(&seal[0]).then(|| next(bytes)).flatten() else {
         return Cow::Borrowed(bytes);
     };
-    let (mut kept, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
+    let mut kept = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
     loop {
         kept.extend_from_slice(&rest[..at]);
         let order = &rest[at + seal.len()..];
@@ -137,9 +138,10 @@ fn replaced(
     }
     let mut to = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        match which(c) {
-            true => replace(&mut to, c),
-            false => to.push(c),
+        if which(c) {
+            replace(&mut to, c)
+        } else {
+            to.push(c)
         }
     }
     Cow::Owned(to)

@@ -176,7 +176,9 @@ impl Uploads {
                 most: max_bytes,
             });
         }
-        let (mut has, mut files, mut promised) = (0_u64, 0, SPARE_BYTES);
+        let mut has = 0_u64;
+        let mut files = 0;
+        let mut promised = SPARE_BYTES;
         for upload in known.values() {
             let record = locked(&upload.record);
             if record.owner == announced.owner {
@@ -272,7 +274,8 @@ impl Uploads {
     /// It cannot be read.
     pub fn digest(&self, record: &Record) -> Result<Digest, UploadError> {
         let mut file = File::open(disk::part(self.directory()?, &record.id))?;
-        let (mut hasher, mut piece) = (blake3::Hasher::new(), vec![0; 1 << 20]);
+        let mut hasher = blake3::Hasher::new();
+        let mut piece = vec![0; 1 << 20];
         loop {
             match file.read(&mut piece)? {
                 0 => return Ok(Digest(*hasher.finalize().as_bytes())),
@@ -294,7 +297,8 @@ impl Uploads {
         let mut record = upload.record();
         change(&mut record);
         record.save(directory)?;
-        let (is_open, id) = (record.is_open(), record.id.clone());
+        let is_open = record.is_open();
+        let id = record.id.clone();
         *locked(&upload.record) = record;
         // Its room here is given back.
         if is_open {
@@ -317,7 +321,8 @@ impl Uploads {
     /// # Errors
     /// It cannot be removed.
     pub fn forget(&self, upload: &Upload) -> Result<(), UploadError> {
-        let (directory, id) = (self.directory()?, upload.record().id);
+        let directory = self.directory()?;
+        let id = upload.record().id;
         disk::remove(&disk::part(directory, &id))?;
         disk::remove(&directory.join(format!("{id}.json")))?;
         cospan_durable::sync_directory(directory)?;

@@ -12,7 +12,8 @@ fn uploads(home: &Path) -> Uploads {
 }
 
 fn announced(owner: &str, name: &str, size: u64) -> Record {
-    let (owner, name) = (owner.parse().unwrap(), name.parse().unwrap());
+    let owner = owner.parse().unwrap();
+    let name = name.parse().unwrap();
     Record::new(owner, name, size, Digest([7; 32])).unwrap()
 }
 

@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("engine  changes  in flight  units/s  flush ms  MB");
     for engine in EngineKind::ALL {
         for (parts, in_flight) in UNITS.iter().flat_map(|p| [1, 64, 512].map(|n| (*p, n))) {
-            let (name, changes) = (engine.as_str(), parts.len());
+            let name = engine.as_str();
+            let changes = parts.len();
             let path = base.path().join(format!("{name}-{changes}-{in_flight}"));
             let AppendRate {
                 units_per_s,
@@ -100,10 +101,8 @@ fn measure(
         }
     }
     let units_per_s = committed as f64 / begun.elapsed().as_secs_f64();
-    let (groups, us) = (
-        flushes.0.load(Ordering::Relaxed),
-        flushes.1.load(Ordering::Relaxed),
-    );
+    let groups = flushes.0.load(Ordering::Relaxed);
+    let us = flushes.1.load(Ordering::Relaxed);
     let disk_mb = opened.journal.size().disk_bytes as f64 / 1e6;
     opened.journal.close();
     Ok(AppendRate {

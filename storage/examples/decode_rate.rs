@@ -58,13 +58,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     for _ in 0..3 {
         let stored: Vec<Stored> = values.values().cloned().collect();
-        let (begun, cpu) = (Instant::now(), cpu_seconds());
+        let begun = Instant::now();
+        let cpu = cpu_seconds();
         let mut loader = Loader::default();
         for stored in stored {
             loader.take(stored)?;
         }
         let loaded = loader.finish()?;
-        let (took, cpu) = (begun.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+        let took = begun.elapsed().as_secs_f64();
+        let cpu = cpu_seconds() - cpu;
         println!(
             "{} jobs decoded in {took:.3} s, {cpu:.3} s of processor",
             loaded.jobs.len()
@@ -105,7 +107,8 @@ fn opening(
     opened.journal.close();
     drop(opened);
     for _ in 0..2 {
-        let (begun, cpu) = (Instant::now(), cpu_seconds());
+        let begun = Instant::now();
+        let cpu = cpu_seconds();
         let mut loader = Loader::with_threads(1, Bytes(u64::MAX));
         let mut problem = Ok(());
         let mut load = |stored| {
@@ -116,7 +119,8 @@ fn opening(
         let opened = open_and_load(path, &options, Arc::new(|_| {}), &mut load)?;
         problem?;
         let jobs = loader.finish()?.jobs.len();
-        let (took, cpu) = (begun.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+        let took = begun.elapsed().as_secs_f64();
+        let cpu = cpu_seconds() - cpu;
         let name = engine.as_str();
         println!("{name}: opened and {jobs} jobs loaded in {took:.3} s, {cpu:.3} s of processor");
         opened.journal.close();

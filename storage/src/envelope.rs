@@ -63,7 +63,8 @@ impl EnvelopeHead {
 fn in_one_piece<T>(parts: [&[u8]; 3], hash: impl FnOnce(&[u8]) -> T) -> T {
     let length = parts.iter().map(|part| part.len()).sum();
     // Most keys are of jobs, and short.
-    let (mut short, mut long) = ([0; 64], Vec::new());
+    let mut short = [0; 64];
+    let mut long = Vec::new();
     let whole = match short.get_mut(..length) {
         Some(short) => short,
         None => {
@@ -132,10 +133,8 @@ fn open_intact<'a>(key: &[u8], stored: &'a [u8]) -> Result<(EnvelopeHead, &'a [u
     let (Ok(version), Ok(crc)) = (version.try_into(), crc.try_into()) else {
         return Err(damaged(key, "the value is cut short"));
     };
-    let (version, crc) = (
-        Version(u64::from_le_bytes(version)),
-        u32::from_le_bytes(crc),
-    );
+    let version = Version(u64::from_le_bytes(version));
+    let crc = u32::from_le_bytes(crc);
     Ok((EnvelopeHead { version, crc }, value))
 }
 
@@ -154,7 +153,8 @@ mod tests {
     fn a_key_of_any_length_is_part_of_checksum_and_fingerprint() {
         let long = [b'k'; 320];
         for length in 1..=long.len() {
-            let (key, other) = (&long[..length], [&long[..length - 1], b"x"].concat());
+            let key = &long[..length];
+            let other = [&long[..length - 1], b"x"].concat();
             let (head, bytes) = seal(key, Version(7), b"value");
             assert!(open(&other, &bytes).is_err(), "{length}");
             assert_ne!(head.fingerprint(key), head.fingerprint(&other), "{length}");

@@ -48,9 +48,10 @@ impl JobTally {
     /// Counts a key that is there now, or is there no longer.
     pub(crate) fn count(&mut self, key: &[u8], before: bool, now: bool) {
         if before != now && keys::is_spec(key) {
-            match now {
-                true => self.live_jobs = self.live_jobs.saturating_add(1),
-                false => self.live_jobs = self.live_jobs.saturating_sub(1),
+            if now {
+                self.live_jobs = self.live_jobs.saturating_add(1)
+            } else {
+                self.live_jobs = self.live_jobs.saturating_sub(1)
             }
         }
     }
@@ -75,7 +76,8 @@ pub(crate) struct KnownFloor {
 impl KnownFloor {
     /// What two know together.
     pub(crate) fn and(self, other: Self) -> Self {
-        let (a, b) = (self.floor, other.floor);
+        let a = self.floor;
+        let b = other.floor;
         let floor = StoreFloor {
             epoch: a.epoch.max(b.epoch),
             seq: a.seq.max(b.seq),
@@ -164,13 +166,14 @@ impl Gap {
         match self.found {
             FoundStore::Reached(found) => {
                 let missing = seq.0.saturating_sub(found.seq.0);
-                let numbers = match next_job > found.next_job {
-                    true => format!(
+                let numbers = if next_job > found.next_job {
+                    format!(
                         "; jobs {} to {}, as far as they were given out, are not known",
                         found.next_job.0.max(1),
                         next_job.0 - 1
-                    ),
-                    false => String::new(),
+                    )
+                } else {
+                    String::new()
                 };
                 let now = found.live_jobs;
                 format!("the last {missing} units{jobs}; {now} live jobs are there{numbers}")
@@ -201,7 +204,8 @@ impl fmt::Display for Gap {
                 write!(f, "is that of control plane {instance}, not that of {of}")?;
             }
         }
-        let (seq, epoch) = (known.seq, known.epoch);
+        let seq = known.seq;
+        let epoch = known.epoch;
         write!(
             f,
             ", but it had reached unit {seq} (epoch {epoch}), as {by} says; missing are "

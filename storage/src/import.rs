@@ -101,7 +101,8 @@ fn fill(
         .parse()
         .map_err(|error| lines.wrong(error))?;
     let mut engine = options.open_engine(directory)?;
-    let (mut batch, mut adoption) = (Batch::default(), Adoption::new(exported_from));
+    let mut batch = Batch::default();
+    let mut adoption = Adoption::new(exported_from);
     let end = loop {
         match lines.next()? {
             ImportLine::Record(stored) if *stored.key.0 == *keys::NEXT_JOB.as_bytes() => {
@@ -121,7 +122,9 @@ fn fill(
     batch.next_job(given_out.unwrap_or_default(), &mut engine)?;
     batch.flush(&mut engine)?;
     let epoch = Epoch(header.epoch.saturating_add(1));
-    let (records, ledger, tally) = (batch.records, batch.ledger, batch.tally);
+    let records = batch.records;
+    let ledger = batch.ledger;
+    let tally = batch.tally;
     found::write_reign(
         &mut engine,
         StoreOwner { instance, epoch },
@@ -249,7 +252,8 @@ impl ImportLines<'_> {
         let header: Header = serde_json::from_slice(&line)
             .map_err(|_| self.wrong("this is not an export of a store"))?;
         if header.cospan_export > STREAM || header.format > FORMAT {
-            let (stream, format) = (header.cospan_export, header.format);
+            let stream = header.cospan_export;
+            let format = header.format;
             return Err(ImportError::Newer { stream, format });
         }
         self.hasher.update(&line);

@@ -154,7 +154,8 @@ impl<'a> Sitting<'a> {
             })),
             Entry::Occupied(mut slot) => {
                 let slot = slot.get_mut();
-                (slot.now, slot.bytes) = (now, bytes);
+                slot.now = now;
+                slot.bytes = bytes;
             }
         }
     }
@@ -199,7 +200,8 @@ pub(crate) fn ledger_write(ledger: &StoreTotals) -> (Key, Option<Vec<u8>>) {
 }
 
 fn read_head(txn: &mut dyn Txn, key: &[u8]) -> Result<Option<EnvelopeHead>, StoreError> {
-    let (open, mut head) = (envelope::opener(txn.is_memory()), None);
+    let open = envelope::opener(txn.is_memory());
+    let mut head = None;
     txn.get(key, &mut |stored| {
         head = Some(open(key, stored)?.0);
         Ok(())
@@ -209,7 +211,8 @@ fn read_head(txn: &mut dyn Txn, key: &[u8]) -> Result<Option<EnvelopeHead>, Stor
 
 /// The ledger as stored.
 pub(crate) fn read_ledger(txn: &mut dyn Txn) -> Result<StoreTotals, StoreError> {
-    let (open, mut ledger) = (envelope::opener(txn.is_memory()), None);
+    let open = envelope::opener(txn.is_memory());
+    let mut ledger = None;
     txn.get(LEDGER_KEY, &mut |stored| {
         ledger = Some(StoreTotals::decode(open(LEDGER_KEY, stored)?.1)?);
         Ok(())
@@ -219,7 +222,8 @@ pub(crate) fn read_ledger(txn: &mut dyn Txn) -> Result<StoreTotals, StoreError> 
 
 /// The epoch as stored.
 pub(crate) fn read_epoch(txn: &mut dyn Txn) -> Result<Epoch, StoreError> {
-    let (open, mut epoch) = (envelope::opener(txn.is_memory()), None);
+    let open = envelope::opener(txn.is_memory());
+    let mut epoch = None;
     txn.get(EPOCH_KEY, &mut |stored| {
         epoch = Some(meta::parse_text(EPOCH_KEY, open(EPOCH_KEY, stored)?.1)?);
         Ok(())

@@ -71,7 +71,8 @@ pub fn accept(path: &Path, options: &StoreOptions) -> Result<Option<AcceptedLoss
     if let Some(floor) = &mut floor {
         floor.reset(instance, tally.at(epoch, seq))?;
     }
-    let (next_job, live_jobs) = (tally.next_job, tally.live_jobs);
+    let next_job = tally.next_job;
+    let live_jobs = tally.live_jobs;
     Ok(Some(AcceptedLoss {
         gap,
         epoch,

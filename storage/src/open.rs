@@ -118,7 +118,8 @@ impl StoreOptions {
         &self,
         directory: &LockedDirectory,
     ) -> Result<Box<dyn Engine>, StoreError> {
-        let (path, cache) = (directory.path(), self.cache_bytes);
+        let path = directory.path();
+        let cache = self.cache_bytes;
         let engine = patiently(self.lock_wait, || {
             let engine: Box<dyn Engine> = match self.engine {
                 #[cfg(feature = "sled")]
@@ -251,7 +252,8 @@ impl StoreStart<'_> {
         marker.seq = begun.seq;
         let former = marker.former.clone();
         let keeper = Keeper::begin(directory, marker, floor, options.engine, begun.tally)?;
-        let (group, tally) = (options.group, begun.tally);
+        let group = options.group;
+        let tally = begun.tally;
         let journal = Grouped::start(engine, &place, group, sink, Box::new(keeper), tally)?;
         Ok(Opened {
             former,
@@ -318,7 +320,8 @@ mod tests {
             [&b""[..], b"\0\0\0\0\0\0\0\0", b"half of it"].map(|left| (*engine, left))
         }) {
             let home = tempfile::tempdir().unwrap();
-            let (path, options) = (home.path().join("store"), StoreOptions::new(engine));
+            let path = home.path().join("store");
+            let options = StoreOptions::new(engine);
             let directory = LockedDirectory::prepare(&path, Duration::ZERO).unwrap();
             let instance = draw_instance().unwrap();
             Marker::create(&directory, engine, instance).unwrap();
@@ -340,7 +343,8 @@ mod tests {
     fn a_store_that_its_floor_knows_is_kept_whatever_an_old_marker_says() {
         for engine in EngineKind::ALL {
             let home = tempfile::tempdir().unwrap();
-            let (path, floor) = (home.path().join("store"), home.path().join("floor"));
+            let path = home.path().join("store");
+            let floor = home.path().join("floor");
             let options = StoreOptions {
                 floor: Some(floor.clone()),
                 ..StoreOptions::new(*engine)
@@ -348,7 +352,8 @@ mod tests {
             let open = || open(&path, &options, Arc::new(|_| {})).unwrap();
             let first = open();
             first.journal.close();
-            let (instance, epoch) = (first.instance, first.epoch);
+            let instance = first.instance;
+            let epoch = first.epoch;
             drop(first);
             let mark_anew = || {
                 let directory = LockedDirectory::prepare(&path, Duration::ZERO).unwrap();

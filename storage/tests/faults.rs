@@ -31,9 +31,10 @@ impl OnFaultDisk {
 impl Subject for OnFaultDisk {
     fn open(&self, sink: Sink, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
         let instance = InstanceId::from_random(7);
-        match self.threaded {
-            true => fault::open_threaded(&self.disk, instance, sink, load),
-            false => fault::open(&self.disk, instance, sink, load),
+        if self.threaded {
+            fault::open_threaded(&self.disk, instance, sink, load)
+        } else {
+            fault::open(&self.disk, instance, sink, load)
         }
     }
 }

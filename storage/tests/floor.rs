@@ -98,9 +98,10 @@ fn copy(from: &Path, to: &Path) {
         .map(|entry| entry.unwrap().path())
     {
         let place = to.join(entry.file_name().unwrap());
-        match entry.is_dir() {
-            true => copy(&entry, &place),
-            false => drop(std::fs::copy(&entry, &place).unwrap()),
+        if entry.is_dir() {
+            copy(&entry, &place)
+        } else {
+            std::fs::copy(&entry, &place).unwrap();
         }
     }
 }
@@ -151,7 +152,8 @@ fn a_lost_store_is_refused_until_its_loss_is_accepted() {
             accept_jobs(&mut client, 101..=120);
             copy(&store.path, &base.join("in-use"));
             accept_jobs(&mut client, 201..=220);
-            let (before, epoch) = (client.commit(vec![put("count", "x")]), client.epoch);
+            let before = client.commit(vec![put("count", "x")]);
+            let epoch = client.epoch;
             client.journal.close();
             drop(client);
 
@@ -393,7 +395,9 @@ fn an_import_sets_the_floor_anew_and_gives_out_no_job_id_twice() {
     each(|store| {
         let mut client = ContractClient::open(&store);
         accept_jobs(&mut client, 1..=20);
-        let (journal, epoch, instance) = (client.journal.clone(), client.epoch, client.instance);
+        let journal = client.journal.clone();
+        let epoch = client.epoch;
+        let instance = client.instance;
         let mut stream = Vec::new();
         export(
             &Opened {

@@ -58,7 +58,8 @@ fn fill(store: &Store) -> ContractClient {
 }
 
 fn exported(client: &ContractClient) -> (Vec<u8>, Exported) {
-    let (journal, former) = (client.journal.clone(), Vec::new());
+    let journal = client.journal.clone();
+    let former = Vec::new();
     let opened = Opened {
         journal,
         epoch: client.epoch,
@@ -132,9 +133,11 @@ fn an_export_shows_one_moment_and_does_not_stop_the_writer() {
         };
         let mut client = fill(&store);
         let before = client.scan("");
-        let (mut stream, mut lines) = (Vec::new(), 0);
+        let mut stream = Vec::new();
+        let mut lines = 0;
         let journal = client.journal.clone();
-        let (instance, epoch) = (client.instance, client.epoch);
+        let instance = client.instance;
+        let epoch = client.epoch;
         let mut writer = Interrupting(&mut stream, &mut || {
             lines += 1;
             if lines == 10 {

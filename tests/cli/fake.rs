@@ -76,10 +76,12 @@ impl Fake {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (answer, log) = (Arc::new(answer), seen.clone());
+        let answer = Arc::new(answer);
+        let log = seen.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (answer, log) = (answer.clone(), log.clone());
+                let answer = answer.clone();
+                let log = log.clone();
                 std::thread::spawn(move || serve(stream.unwrap(), &*answer, &log));
             }
         });

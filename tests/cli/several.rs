@@ -42,7 +42,8 @@ fn a_wait_for_a_thousand_runs_says_a_few_lines_and_asks_a_few_times() {
     let server = sweep();
     let output = run(&server, &["wait", "1-1000"]);
     assert_eq!(code(&output), 1, "{}", stderr(&output));
-    let (told, said) = (stderr(&output), stdout(&output));
+    let told = stderr(&output);
+    let said = stdout(&output);
     assert!(told.lines().count() <= 4, "{told}");
     assert!(
         told.starts_with("399 of 1000 done, 600 running, 1 failed, 0 waiting"),

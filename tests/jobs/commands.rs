@@ -292,7 +292,8 @@ fn who_follows_or_waits_gets_each_line_once_though_the_server_is_killed() {
         step(501, 1000, "restarted")
     );
     submit(&scene, &job("lines", "s1", &script));
-    let (followed, waited) = (path.join("followed"), path.join("waited"));
+    let followed = path.join("followed");
+    let waited = path.join("waited");
     let mut follower = begun(&scene, &["logs", "1", "-f"], &followed);
     let mut waiter = begun(&scene, &["wait", "1"], &waited);
     let notes = |file: &Path| read(&file.with_extension("notes"));

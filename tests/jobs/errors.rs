@@ -89,7 +89,8 @@ fn a_fixed_job_is_refused_or_waits_whatever_closes_its_site() {
         ..Layout::default()
     });
     scene.must(&["site", "drain", "s1"]);
-    let (from, until_when) = ("2020-01-01T00:00:00Z", "2120-01-01T00:00:00Z");
+    let from = "2020-01-01T00:00:00Z";
+    let until_when = "2120-01-01T00:00:00Z";
     scene.must(&[
         "site",
         "maintenance",

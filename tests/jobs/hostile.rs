@@ -50,7 +50,8 @@ fn is_over(job: &Value) -> bool {
 #[test]
 fn a_user_whose_jobs_end_their_own_attempts_closes_no_site_and_keeps_nobody_waiting() {
     let mut scene = scene(3);
-    let (mallory, alice) = (key(&scene, "mallory"), key(&scene, "alice"));
+    let mallory = key(&scene, "mallory");
+    let alice = key(&scene, "alice");
     let deeds = DEEDS.iter().cycle().take(DEEDS.len() * TIMES);
     let hostile: Vec<u64> = deeds.map(|deed| submit(&mallory, deed)).collect();
     let begun = Instant::now();

@@ -61,7 +61,8 @@ fn a_flexible_job_is_split_over_the_sites_and_accounted_for() {
     let mut rows = report
         .lines()
         .map(|line| line.split(',').collect::<Vec<&str>>());
-    let (head, row) = (rows.next().unwrap(), rows.next().unwrap());
+    let head = rows.next().unwrap();
+    let row = rows.next().unwrap();
     let cell = |name: &str| row[head.iter().position(|column| *column == name).unwrap()];
     let known = [
         ("name", "laplace"),

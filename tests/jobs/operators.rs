@@ -78,10 +78,12 @@ fn a_site_where_something_else_is_in_the_place_of_what_is_ours_says_so_within_a_
     let root = scene.environment.sites[0].root.clone();
     let closed = || scene.must(&["site", "list"]).contains("unreachable");
     for entry in ["attempts", "owner", "gone", "spool", "live"] {
-        let (path, away) = (root.join(entry), root.join("away"));
+        let path = root.join(entry);
+        let away = root.join("away");
         std::fs::rename(&path, &away).unwrap();
         let mode = rustix::fs::Mode::RWXU;
-        let (here, pipe) = (rustix::fs::CWD, rustix::fs::FileType::Fifo);
+        let here = rustix::fs::CWD;
+        let pipe = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(here, &path, pipe, mode, 0).unwrap();
         until("the site says so", closed);
         has(

@@ -168,7 +168,8 @@ fn a_dry_run_tells_the_class_and_the_rule_that_gave_it() {
         let report = scene.must(&["submit", &file, "--dry-run", "-o", "json"]);
         let report: serde_json::Value = serde_json::from_str(&report).unwrap();
         let priority = &report["jobs"][0]["priority"];
-        let (class, given) = (told.split(',').next().unwrap(), told.contains("given"));
+        let class = told.split(',').next().unwrap();
+        let given = told.contains("given");
         assert_eq!(
             *priority,
             json!({ "class": class, "given": given, "rule": rule })

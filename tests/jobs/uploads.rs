@@ -195,7 +195,8 @@ fn users_upload_and_own_what_they_sent_within_their_quota() {
         limits,
         ..Layout::default()
     });
-    let (bob, carol) = (key(&scene, "bob", "user"), key(&scene, "carol", "user"));
+    let bob = key(&scene, "bob", "user");
+    let carol = key(&scene, "carol", "user");
     let reader = key(&scene, "rita", "reader");
     let large = [7_u8; 101];
     assert_eq!(

@@ -183,7 +183,8 @@ fn leave(root: &Path, instance: &str) {
     let file = root.join("leases.json");
     let leases = fs::read_to_string(&file).unwrap_or_else(|_| "{}".into());
     let mut leases: Value = serde_json::from_str(&leases).unwrap();
-    let (from, to) = (4_000_000_000_000_u64, 4_000_000_060_000_u64);
+    let from = 4_000_000_000_000_u64;
+    let to = 4_000_000_060_000_u64;
     leases[format!("c{instance}-999-r1")] =
         json!({ "processors": 1, "from": from, "to": to, "earliest": from, "latest": from });
     fs::write(&file, leases.to_string()).unwrap();

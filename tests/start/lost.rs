@@ -87,9 +87,10 @@ fn a_server_whose_store_vanishes_ends_and_its_start_is_refused() {
         server.start().unwrap();
         let highest = accepted(&server, 5);
         let store = store(&environment);
-        match moved {
-            true => fs::rename(&store, environment.path().join("away")).unwrap(),
-            false => fs::remove_dir_all(&store).unwrap(),
+        if moved {
+            fs::rename(&store, environment.path().join("away")).unwrap();
+        } else {
+            fs::remove_dir_all(&store).unwrap();
         }
         let begun = Instant::now();
         let status = loop {
@@ -132,7 +133,8 @@ fn an_older_copy_in_the_stores_place_is_refused_until_its_loss_is_accepted() {
     // Made at rest or in use; put back after a stop in peace or a kill.
     for (at_rest, in_peace) in [(true, true), (true, false), (false, true), (false, false)] {
         let environment = environment();
-        let (store, copy) = (store(&environment), environment.path().join("copy"));
+        let store = store(&environment);
+        let copy = environment.path().join("copy");
         let mut server = server(&environment);
         server.start().unwrap();
         accepted(&server, 3);
@@ -144,9 +146,10 @@ fn an_older_copy_in_the_stores_place_is_refused_until_its_loss_is_accepted() {
             server.start().unwrap();
         }
         let highest = accepted(&server, 50);
-        match in_peace {
-            true => stop(&mut server),
-            false => server.kill().unwrap(),
+        if in_peace {
+            stop(&mut server);
+        } else {
+            server.kill().unwrap();
         }
         fs::remove_dir_all(&store).unwrap();
         copied(&copy, &store);

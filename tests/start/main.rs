@@ -176,10 +176,8 @@ fn what_runs_while_its_store_moves_elsewhere_goes_on_and_runs_once() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
-    let (began, go_on) = (
-        environment.path().join("began"),
-        environment.path().join("go-on"),
-    );
+    let began = environment.path().join("began");
+    let go_on = environment.path().join("go-on");
     let script = format!(
         "echo $COSPAN_TAG >> {}; until [ -e {} ]; do sleep 0.05; done; echo the end",
         began.display(),

@@ -78,10 +78,8 @@ fn users_reserve_no_more_than_their_share_and_operators_what_they_like() {
     let mut server = server(&environment);
     server.start().unwrap();
     until_sites_take_jobs(&server);
-    let (user, operator) = (
-        key(&environment, "ursula", "user"),
-        key(&environment, "olga", "operator"),
-    );
+    let user = key(&environment, "ursula", "user");
+    let operator = key(&environment, "olga", "operator");
     let soon = "in 30m";
 
     let (granted, told) = submit(&environment, &user, "in 3h", 1);

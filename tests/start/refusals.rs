@@ -22,7 +22,8 @@ fn two_servers_on_one_store_the_second_is_refused_and_the_first_goes_on() {
 
 #[test]
 fn two_servers_with_one_sites_directory_the_second_is_refused_until_the_first_has_ended() {
-    let (one, other) = (environment(), environment());
+    let one = environment();
+    let other = environment();
     let mut first = server(&one);
     first.start().unwrap();
     let instance = |server: &ServerProcess| {
@@ -32,7 +33,8 @@ fn two_servers_with_one_sites_directory_the_second_is_refused_until_the_first_ha
     let root = |environment: &TestEnvironment| environment.sites[0].root.display().to_string();
     let text = std::fs::read_to_string(other.config()).unwrap();
     std::fs::write(other.config(), text.replace(&root(&other), &root(&one))).unwrap();
-    let (place, owner) = (root(&one), instance(&first));
+    let place = root(&one);
+    let owner = instance(&first);
     let words = [&*place, "is in use by control plane", &owner, "on host"];
     let second = with_config(&other, &[], &["serve"]);
     refused(&second, &words);

@@ -67,7 +67,8 @@ fn a_copy_of_a_data_directory_does_not_start_beside_it_and_does_after_it() {
     let environment = environment();
     let mut first = server(&environment);
     first.start().unwrap();
-    let (data, copy) = (environment.data(), environment.path().join("copy"));
+    let data = environment.data();
+    let copy = environment.path().join("copy");
     let copied = Command::new("cp")
         .arg("-a")
         .arg(&data)
@@ -75,7 +76,8 @@ fn a_copy_of_a_data_directory_does_not_start_beside_it_and_does_after_it() {
         .status()
         .unwrap();
     assert!(copied.success());
-    let (place, elsewhere) = (data.display().to_string(), copy.display().to_string());
+    let place = data.display().to_string();
+    let elsewhere = copy.display().to_string();
     let changes = [
         (&*place, &*elsewhere),
         (&*port(&environment), "127.0.0.1:0"),

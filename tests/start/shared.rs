@@ -53,7 +53,8 @@ fn jobs_run_within_a_reservation_that_others_cannot_use_across_a_kill() {
     let mut server = server(&environment);
     server.start().unwrap();
     until_sites_take_jobs(&server);
-    let (site, root) = (&environment.sites[0].name, &*environment.sites[0].root);
+    let site = &environment.sites[0].name;
+    let root = &*environment.sites[0].root;
     let create = format!("reservation create course --site {site} -n 2 --for 30m");
     let create = create.replace("-n 2", "--processors 2");
     let created = ask(&environment, &create);
@@ -158,7 +159,8 @@ fn a_job_runs_at_two_sites_in_what_they_reserve_together_across_a_kill() {
     server.start().unwrap();
     until_sites_take_jobs(&server);
     let sites = [0, 1].map(|index| &environment.sites[index]);
-    let (one, other) = (&sites[0].name, &sites[1].name);
+    let one = &sites[0].name;
+    let other = &sites[1].name;
     let created = ask(
         &environment,
         &format!("reservation create course --site {one}=2 {other}=2 --for 30m --allow somebody"),

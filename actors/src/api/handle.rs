@@ -252,7 +252,8 @@ impl ControlPlane {
         submission: &mut Submission,
     ) -> Result<Classified, AboveHighest> {
         let spec = &submission.spec;
-        let (job, rules) = (JobTraits::of(by, spec), &self.shared.settings.classes);
+        let job = JobTraits::of(by, spec);
+        let rules = &self.shared.settings.classes;
         let classified = class_of(spec.priority, submission.asking, &job, rules)?;
         if classified.class != spec.priority {
             Arc::make_mut(&mut submission.spec).priority = classified.class;
@@ -337,7 +338,8 @@ impl ControlPlane {
     /// Asks every site how it is, also where nothing of ours is, unless that was done just now:
     /// whoever looks at sites is not to see what was so when they were last needed.
     pub fn look_at_sites(&self) {
-        let (live, now) = (&self.shared.live, self.now());
+        let live = &self.shared.live;
+        let now = self.now();
         let pause = self.shared.settings.poll_interval;
         if live
             .doubted_at()

@@ -43,7 +43,8 @@ impl ControlPlane {
         }
         for component in &spec.components {
             let largest = self.most_at(share, component.site.as_ref());
-            let (name, wanted) = (&component.name, smallest(spec, component));
+            let name = &component.name;
+            let wanted = smallest(spec, component);
             if let Some(most) = largest.filter(|most| wanted > *most) {
                 return Err(format!(
                     "component {name} asks for {wanted} processors, but key {by} may hold at most \

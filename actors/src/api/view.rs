@@ -161,14 +161,16 @@ impl View {
     fn follow(&mut self, old: Option<&Arc<Job>>, new: Option<&Arc<Job>>) {
         let untold = |job: Option<&Arc<Job>>| job.is_some_and(|job| job.owes_word());
         if let Some(job) = old.or(new).filter(|_| untold(old) != untold(new)) {
-            match untold(new) {
-                true => drop(self.untold.insert(job.id)),
-                false => drop(self.untold.remove(&job.id)),
+            if untold(new) {
+                self.untold.insert(job.id);
+            } else {
+                self.untold.remove(&job.id);
             }
         }
         let demands =
             |job: Option<&Arc<Job>>| job.filter(|job| !job.components.is_empty()).cloned();
-        let (old, new) = (demands(old), demands(new));
+        let old = demands(old);
+        let new = demands(new);
         if old.is_none() && new.is_none() {
             return;
         }

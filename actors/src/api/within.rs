@@ -19,7 +19,8 @@ impl ControlPlane {
         let Some(name) = &spec.run.within else {
             return Ok(());
         };
-        let (view, now) = (self.view(), self.now());
+        let view = self.view();
+        let now = self.now();
         let group = view.shared_group(name, now);
         let leader = group.as_ref().and_then(|group| group.leader(now));
         let Some((group, (site, reservation))) = group.as_ref().zip(leader) else {
@@ -59,7 +60,8 @@ fn fits(
     let parts: BTreeMap<&SiteName, &Resources> = live
         .map(|(site, part)| (*site, &part.wish.resources))
         .collect();
-    let (mut all, mut reserved) = (Resources::default(), Resources::default());
+    let mut all = Resources::default();
+    let mut reserved = Resources::default();
     parts.values().for_each(|part| reserved.add(part));
     for component in &spec.components {
         let called = &component.name;

@@ -95,7 +95,8 @@ impl Claimer {
 
     fn look(&mut self, ctx: &mut Context<Self>) {
         self.dirty.take();
-        let (view, now) = (self.shared.view.load(), self.shared.clock.now());
+        let view = self.shared.view.load();
+        let now = self.shared.clock.now();
         for id in self.shared.dirty.take_claims() {
             self.fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
         }
@@ -290,7 +291,8 @@ impl Actor for Claimer {
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Claimer.mailbox_bound(&self.shared.settings));
-        let (view, now) = (self.shared.view.load(), self.shared.clock.now());
+        let view = self.shared.view.load();
+        let now = self.shared.clock.now();
         for (id, job) in &view.jobs {
             self.fold(*id, Some(job), now);
         }
@@ -315,10 +317,11 @@ impl Handler<ClaimAnswered> for Claimer {
         self.under_way.remove(&answer.job);
         self.plans.end_job(answer.job);
         self.depth.set(self.under_way.len() as i64);
-        match answer.taken {
+        if answer.taken {
             // Once for all tries that are answered at about the same time.
-            true => self.shared.actors.claimer.look(&()),
-            false => self.look_later(ctx),
+            self.shared.actors.claimer.look(&())
+        } else {
+            self.look_later(ctx)
         }
     }
 }

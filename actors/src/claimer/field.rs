@@ -39,9 +39,11 @@ pub(super) struct ClaimPass<'a> {
 impl<'a> ClaimPass<'a> {
     /// As things are now.
     pub(super) fn new(shared: &'a Shared, grid: &'a mut GridMaker) -> Self {
-        let (view, now) = (shared.view.load(), shared.clock.now());
+        let view = shared.view.load();
+        let now = shared.clock.now();
         shared.deductions.expire(now);
-        let (idle, staged) = (BTreeMap::new(), BTreeSet::new());
+        let idle = BTreeMap::new();
+        let staged = BTreeSet::new();
         Self {
             shared,
             view,

@@ -146,7 +146,8 @@ fn submitted_to(id: u64, partition: Option<&str>) -> Job {
     job.phase = JobPhase::Claiming {
         since: Timestamp(1),
     };
-    let (lrm_id, at) = (LrmId::new("7").expect("a number"), Timestamp(1));
+    let lrm_id = LrmId::new("7").expect("a number");
+    let at = Timestamp(1);
     let run = AttemptState::Submitted {
         lrm_id,
         at,

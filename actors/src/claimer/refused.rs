@@ -71,7 +71,8 @@ mod tests {
         job.phase = JobPhase::Claiming {
             since: Timestamp(1_000),
         };
-        let (site, sources) = (site("Delft"), Vec::new());
+        let site = site("Delft");
+        let sources = Vec::new();
         let placement = Placement {
             site,
             sources,
@@ -95,7 +96,8 @@ mod tests {
 
     /// What Delft is known to have at most after the job looked at this time.
     fn looked(after: DurationMs) -> Option<u32> {
-        let (old, parameters) = (submitted(), JobParameters::default());
+        let old = submitted();
+        let parameters = JobParameters::default();
         let live = LiveState::new([site("Delft")].iter(), DurationMs::from_secs(60));
         let now = Timestamp(1_000) + after;
         let look = JobCommand::Look(ExternalState::default());

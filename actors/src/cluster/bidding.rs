@@ -240,7 +240,8 @@ impl Handler<Bidding> for ClusterActor {
                 reply,
             } => {
                 self.bidder.desk.forget(key.job);
-                let (deducted, at) = (Deducted::offered(used), self.bidder.ledger);
+                let deducted = Deducted::offered(used);
+                let at = self.bidder.ledger;
                 if self.shared.deductions.lock().hold(&key, at, deducted) {
                     reply.do_send(BidReply {
                         key,

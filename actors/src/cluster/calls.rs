@@ -75,8 +75,10 @@ impl<T: Send + 'static> Handler<Call<T>> for ClusterActor {
         } else {
             &self.calls
         };
-        let (permits, site) = (permits.clone(), self.site.clone());
-        let (shared, name) = (self.shared.clone(), self.name.clone());
+        let permits = permits.clone();
+        let site = self.site.clone();
+        let shared = self.shared.clone();
+        let name = self.name.clone();
         let counted = CountedCall::new(self.gauges.calls.clone());
         Box::pin(async move {
             let _counted = counted;

@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn looks_become_rare_while_nothing_happens_and_are_as_before_once_something_does() {
-        let (soon, mut calm) = (DurationMs(2_000), Calm::default());
+        let soon = DurationMs(2_000);
+        let mut calm = Calm::default();
         let mut pauses = Vec::new();
         for _ in 0..20 {
             pauses.push(calm.pause(soon).0);

@@ -14,7 +14,8 @@ impl ClusterActor {
     /// The site's state as operators see it.
     pub(super) fn state(&self, now: Timestamp) -> SiteState {
         let view = self.shared.view.load();
-        let (mut held, mut last) = (0, None);
+        let mut held = 0;
+        let mut last = None;
         // In the order of jobs: the components of one follow each other.
         for (job, _) in view
             .holdings

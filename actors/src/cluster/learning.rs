@@ -41,7 +41,8 @@ impl ClusterActor {
         {
             return;
         }
-        let (observed, at_once) = (self.report.observed.clone(), self.at_once());
+        let observed = self.report.observed.clone();
+        let at_once = self.at_once();
         let before = std::mem::take(&mut self.behind);
         for (tag, observation) in &observed.attempts {
             match observation {
@@ -82,7 +83,8 @@ impl ClusterActor {
     }
 
     fn waited(&mut self, asked: AttemptDemand, why: &Arc<str>, at_once: DurationMs) {
-        let (AttemptDemand { lane, ask, at }, seen_at) = (asked, self.report.observed.asked_at);
+        let AttemptDemand { lane, ask, at } = asked;
+        let seen_at = self.report.observed.asked_at;
         if seen_at.since(at) < at_once {
             return;
         }

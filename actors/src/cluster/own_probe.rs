@@ -86,7 +86,8 @@ impl ClusterActor {
             is_last: now >= ends,
             ..self.step_of(&probe, now)
         };
-        let (permits, site) = (self.calls.clone(), self.site.clone());
+        let permits = self.calls.clone();
+        let site = self.site.clone();
         let metrics = self.shared.metrics.clone();
         let taken = async move {
             let Ok(_permit) = permits.acquire_owned().await else {
@@ -152,7 +153,8 @@ impl ClusterActor {
             .own_probes
             .with_label_values(&[told])
             .inc();
-        let (number, jitter) = (probe.number, self.jitter());
+        let number = probe.number;
+        let jitter = self.jitter();
         let detail = why.into();
         self.record.push(
             SiteCommand::OwnProbeOver {
@@ -257,7 +259,9 @@ impl ProbeStep {
     }
 
     fn go(&self, host: &str) -> Go {
-        let (attempt, site, host) = (self.tag.attempt, self.site.clone(), host.to_owned());
+        let attempt = self.tag.attempt;
+        let site = self.site.clone();
+        let host = host.to_owned();
         Go {
             round: Round(1),
             epoch: self.epoch,

@@ -33,8 +33,10 @@ async fn accuse(world: &MemoryWorld) {
         .addr(&site("Leiden"))
         .expect("an actor");
     for job in 1..=world.shared.settings.site.site_error_threshold {
-        let (attempt, owner) = (attempt(job.into()), key("mallory"));
-        let (class, detail) = (FailureClass::Site, "lost".into());
+        let attempt = attempt(job.into());
+        let owner = key("mallory");
+        let class = FailureClass::Site;
+        let detail = "lost".into();
         let charge = ErrorCharge {
             attempt,
             owner,
@@ -81,7 +83,8 @@ fn a_site_that_runs_our_own_probe_stays_open_to_all_but_the_one_whose_jobs_erred
                 record(world).own_probe.is_none()
             })
             .await;
-        let (now, known) = (world.shared.clock.now(), record(&world));
+        let now = world.shared.clock.now();
+        let known = record(&world);
         assert_eq!(
             (&known.breaker, known.consecutive_errors),
             (&Breaker::Closed, 0)

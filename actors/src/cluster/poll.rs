@@ -152,11 +152,14 @@ impl ClusterActor {
     fn poll(&mut self, ctx: &mut Context<Self>) {
         self.polling = true;
         self.hinted = false;
-        let (site, tags, now) = (self.site.clone(), self.live_tags(), self.now());
+        let site = self.site.clone();
+        let tags = self.live_tags();
+        let now = self.now();
         let stale = |at: Timestamp| now.since(at) > DESCRIPTION_EXPIRY;
         let describe =
             self.described_at.is_none_or(stale) || !self.contact.contact().is_answering();
-        let (metrics, clock) = (self.shared.metrics.clone(), self.shared.clock.clone());
+        let metrics = self.shared.metrics.clone();
+        let clock = self.shared.clock.clone();
         let files_first = self.half_silent;
         let asked = async move {
             // Whoever was silent would only keep the files from being read in time.
@@ -170,9 +173,10 @@ impl ClusterActor {
                 .as_ref()
                 .is_none_or(|first| first.as_ref().is_ok_and(whole));
             let describe = describe && answers;
-            let description = match describe {
-                true => site.describe().await.map(Some),
-                false => Ok(None),
+            let description = if describe {
+                site.describe().await.map(Some)
+            } else {
+                Ok(None)
             };
             let count = |kind: CallKind, outcome| {
                 metrics

@@ -74,7 +74,8 @@ pub(super) fn fate(
     now: Timestamp,
     keep: DurationMs,
 ) -> AttemptFate {
-    let (instance, job) = (ours.instance, view.jobs.get(&tag.job));
+    let instance = ours.instance;
+    let job = view.jobs.get(&tag.job);
     // Also what was taken over from another control plane is ours.
     let expected = job.map_or(instance, |job| {
         job.tag_of(instance, tag.component, tag.attempt).instance
@@ -188,7 +189,8 @@ async fn compare_reservations(
         .map(|record| expected(&record, shared.clock.now()))
         .unwrap_or_default();
     let mut lost = promised_at(site.name(), shared);
-    let (mut orphans, mut changed) = (BTreeSet::new(), BTreeSet::new());
+    let mut orphans = BTreeSet::new();
+    let mut changed = BTreeSet::new();
     let ours = Ours::at(site, shared);
     let listed = granting.list().await?.into_iter();
     for (tag, seen) in listed.filter(|(tag, _)| ours.has_reserved(tag)) {
@@ -286,7 +288,8 @@ impl ClusterActor {
 
     pub(super) fn reconcile(&mut self, ctx: &mut Context<Self>) {
         self.reconciling = true;
-        let (site, shared) = (self.site.clone(), self.shared.clone());
+        let site = self.site.clone();
+        let shared = self.shared.clone();
         let sweep = sweep(site, shared, self.orphans.clone(), self.stuck.clone());
         ctx.spawn(sweep.into_actor(self).map(|swept, this, ctx| {
             this.reconciling = false;
@@ -362,8 +365,11 @@ async fn sweep(
     told: BTreeSet<AttemptTag>,
 ) -> Result<Swept, SiteError> {
     let found = site.list_attempts().await?;
-    let (keep, ours) = (shared.settings.keep_attempts, Ours::at(&*site, &shared));
-    let (mut strays, mut left_there, mut living) = (Vec::new(), false, false);
+    let keep = shared.settings.keep_attempts;
+    let ours = Ours::at(&*site, &shared);
+    let mut strays = Vec::new();
+    let mut left_there = false;
+    let mut living = false;
     let mut stuck = BTreeSet::new();
     for some in found.chunks(SWEPT_AT_ONCE) {
         let mut removals = Vec::new();
@@ -512,7 +518,9 @@ mod tests {
     fn what_a_former_control_plane_left_is_ended_only_where_nobody_else_can_be() {
         let [us, former, other] = [1, 2, 3].map(InstanceId::from_random);
         let of = |instance, former: &[InstanceId]| {
-            let (job, component, attempt) = (JobId(1), ComponentIndex(0), Attempt(1));
+            let job = JobId(1);
+            let component = ComponentIndex(0);
+            let attempt = Attempt(1);
             let tag = AttemptTag {
                 instance,
                 job,

@@ -185,13 +185,14 @@ impl Handler<AttemptOver> for ClusterActor {
 
     fn handle(&mut self, AttemptOver { attempt, succeeded }: AttemptOver, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Cluster);
-        let command = match succeeded {
-            true => SiteCommand::RecordSuccess { attempt },
-            false => SiteCommand::EndProbe {
+        let command = if succeeded {
+            SiteCommand::RecordSuccess { attempt }
+        } else {
+            SiteCommand::EndProbe {
                 probe: attempt,
                 outcome: ProbeOutcome::Inconclusive,
                 jitter: PerMillion::default(),
-            },
+            }
         };
         self.record.push(command, None);
         self.turn(ctx);

@@ -42,10 +42,8 @@ impl SeenHoldings {
         self.holdings = holdings.cloned().unwrap_or_default();
         let live = || self.holdings.values().filter(|holding| holding.live);
         let since = |holds: bool, before: Option<Timestamp>| holds.then(|| before.unwrap_or(now));
-        (self.live, self.awaited) = (
-            since(live().any(|holding| !holding.queued), self.live),
-            since(live().any(|holding| holding.awaited), self.awaited),
-        );
+        self.live = since(live().any(|holding| !holding.queued), self.live);
+        self.awaited = since(live().any(|holding| holding.awaited), self.awaited);
         let queued = live().filter(|holding| holding.queued);
         self.queued = queued
             .map(|holding| holding.visible_from.unwrap_or(now))
@@ -91,9 +89,11 @@ mod tests {
 
     #[test]
     fn what_waits_in_a_queue_is_asked_for_the_more_rarely_the_longer() {
-        let (interval, soon) = (DurationMs(2_000), DurationMs(1_000));
+        let interval = DurationMs(2_000);
+        let soon = DurationMs(1_000);
         let mut holding = Holding::clone(&holdings(&[(1, false)])[&(JobId(1), ComponentIndex(0))]);
-        (holding.queued, holding.visible_from) = (true, Some(Timestamp(10_000)));
+        holding.queued = true;
+        holding.visible_from = Some(Timestamp(10_000));
         let held = OrdMap::unit((JobId(1), ComponentIndex(0)), Arc::new(holding));
         let mut seen = SeenHoldings::default();
         seen.follow(Some(&held), Timestamp(10_000));
@@ -106,10 +106,13 @@ mod tests {
 
     fn holdings(each: &[(u64, bool)]) -> OrdMap<(JobId, ComponentIndex), Arc<Holding>> {
         let holding = |&(job, awaited)| {
-            let (component, resources) = (ComponentIndex(0), Resources::processors(1));
-            let (site, visible_from) = (site("Delft"), None);
+            let component = ComponentIndex(0);
+            let resources = Resources::processors(1);
+            let site = site("Delft");
+            let visible_from = None;
             let live = true;
-            let (attempt, origin) = (Attempt(1), None);
+            let attempt = Attempt(1);
+            let origin = None;
             let holding = Holding {
                 component,
                 attempt,
@@ -128,7 +131,8 @@ mod tests {
 
     #[test]
     fn what_was_just_submitted_is_asked_for_later_and_puts_off_nothing_else() {
-        let (interval, soon) = (DurationMs(5_000), DurationMs(1_000));
+        let interval = DurationMs(5_000);
+        let soon = DurationMs(1_000);
         let mut seen = SeenHoldings::default();
         let mut due = |held: &[(u64, bool)], now| {
             seen.follow(Some(&holdings(held)), Timestamp(now));

@@ -53,7 +53,8 @@ impl SiteQuestion {
     async fn put_to(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
         let none = || SiteError::Unfit("it grants no reservations".to_owned());
         let granting = site.reservations().ok_or_else(none)?;
-        let (order, lost) = (&self.order, ReservationOutcome::Lost { next: None });
+        let order = &self.order;
+        let lost = ReservationOutcome::Lost { next: None };
         match self.asked {
             SharedQuestion::Request => match granting.find(order.tag).await? {
                 Some(seen) => Ok(ReservationOutcome::Granted {
@@ -117,7 +118,8 @@ impl ClusterActor {
         let question = SiteQuestion::of(shared, asked, tag);
         self.asking_shared = true;
         chaos::reach_for(asked.name(), CrashPoint::BeforeEffect);
-        let (permits, site) = (self.calls.clone(), self.site.clone());
+        let permits = self.calls.clone();
+        let site = self.site.clone();
         let put = async move {
             let Ok(_permit) = permits.acquire_owned().await else {
                 return Err(SiteError::NotSent("the site's calls are closed".into()));
@@ -198,7 +200,8 @@ impl ClusterActor {
 
     /// Shows how many the site holds, and counts what was refused and lost.
     pub(super) fn count_shared(&self, record: &SiteRecord, events: &[SiteEvent]) {
-        let (metrics, site) = (&self.shared.metrics.reservations, self.name.as_str());
+        let metrics = &self.shared.metrics.reservations;
+        let site = self.name.as_str();
         let holds = |shared: &&SharedReservation| shared.needs_lease() && shared.granted.is_some();
         let held = record.shared.iter().filter(holds).count();
         if record.last_shared > Serial(0) {

@@ -52,7 +52,8 @@ fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
         let began = world.shared.clock.now();
         for _ in 0..600 {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            let (grid, now) = (grid(&world), world.shared.clock.now());
+            let grid = grid(&world);
+            let now = world.shared.clock.now();
             for name in ["Delft", "Utrecht"] {
                 let seen = grid.site(&site(name)).expect("a site");
                 assert_eq!(seen.acceptance, PlacementAcceptance::Open, "{name}");
@@ -100,10 +101,8 @@ fn each_site_is_asked_again_after_its_own_time_out() {
                 .insert(site("Delft"), DurationMs(1_000));
         });
         world.settle().await;
-        let (own, common) = (
-            pause_of(&world, "Delft").await,
-            pause_of(&world, "Leiden").await,
-        );
+        let own = pause_of(&world, "Delft").await;
+        let common = pause_of(&world, "Leiden").await;
         // A second passes before one that did not answer is asked again.
         assert!((1_900..=2_100).contains(&own), "{own} ms");
         assert!((10_900..=11_100).contains(&common), "{common} ms");
@@ -115,7 +114,8 @@ fn a_site_that_jobs_are_placed_at_is_asked_before_what_it_said_expires() {
     paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
-        let (busy, idle) = (asked_at(&world, "Leiden"), asked_at(&world, "Delft"));
+        let busy = asked_at(&world, "Leiden");
+        let idle = asked_at(&world, "Delft");
         world.add_file("input", content(1), &["Leiden"]).await;
         world.place_job(1, content(1), "Leiden").await;
         let expiry = world.shared.settings.information_expiry.0;
@@ -214,14 +214,17 @@ fn a_site_is_shown_to_be_tried_again_from_then_on_though_nobody_asks_it() {
             .addr(&site("Leiden"))
             .expect("an actor");
         for job in 1..=world.shared.settings.site.site_error_threshold {
-            let (job, component, attempt) = (JobId(u64::from(job)), ComponentIndex(0), Attempt(1));
+            let job = JobId(u64::from(job));
+            let component = ComponentIndex(0);
+            let attempt = Attempt(1);
             let attempt = AttemptId {
                 job,
                 component,
                 attempt,
             };
             let owner = KeyName::new(&format!("user-{}", job.0)).expect("a name");
-            let (class, detail) = (FailureClass::Site, "lost".into());
+            let class = FailureClass::Site;
+            let detail = "lost".into();
             cluster
                 .send(ErrorCharge {
                     attempt,
@@ -316,7 +319,8 @@ fn sites_that_are_out_of_order_say_so_within_a_poll_and_it_is_nobody_elses_fault
             for name in ["Delft", "Leiden"] {
                 let site = world.at(name);
                 let mut inside = site.inside();
-                (inside.broken, inside.trouble) = (None, None);
+                inside.broken = None;
+                inside.trouble = None;
             }
             tokio::time::sleep(poll + poll / 2).await;
             assert!(

@@ -95,10 +95,8 @@ impl CoAllocator {
 
     /// A new life: the queues are made anew from the view.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
-        let (queue, seed) = (
-            shared.settings.queue.clone(),
-            shared.settings.history_seed.clone(),
-        );
+        let queue = shared.settings.queue.clone();
+        let seed = shared.settings.history_seed.clone();
         let queues = PlacementQueues::new(queue, seed);
         let length = |class: Priority| {
             shared
@@ -138,7 +136,8 @@ impl CoAllocator {
 
     fn fold_all(&mut self) {
         self.shared.dirty.take_jobs();
-        let (view, now) = (self.shared.view.load(), self.shared.clock.now());
+        let view = self.shared.view.load();
+        let now = self.shared.clock.now();
         self.shared.dirty.take_promised();
         for job in view.jobs.values() {
             self.groups.note(job);
@@ -164,7 +163,8 @@ impl CoAllocator {
             return;
         }
         let view = self.shared.view.load();
-        let (mut groups, mut changed) = (BTreeSet::new(), BTreeSet::new());
+        let mut groups = BTreeSet::new();
+        let mut changed = BTreeSet::new();
         for id in dirty {
             // Nothing else would withdraw it: with the offer goes the time when it expires.
             if self.plans.end_job(id) {
@@ -180,7 +180,8 @@ impl CoAllocator {
     }
 
     fn fold_promised(&mut self) {
-        let (view, now) = (self.shared.view.load(), self.shared.clock.now());
+        let view = self.shared.view.load();
+        let now = self.shared.clock.now();
         for id in self.shared.dirty.take_promised() {
             self.forwarding
                 .fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
@@ -243,15 +244,17 @@ impl CoAllocator {
     fn begin(&mut self, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
         let grid = self.grid.snapshot(&self.shared);
-        let trigger = match std::mem::take(&mut self.interval_due) {
-            true => Trigger::Interval,
-            false => Trigger::Event,
+        let trigger = if std::mem::take(&mut self.interval_due) {
+            Trigger::Interval
+        } else {
+            Trigger::Event
         };
         self.again = false;
         let scan = self.queues.begin_scan(trigger, grid, now);
-        self.scan = Some(match self.shared.settings.bids.in_messages {
-            true => scan.with_rounds(),
-            false => scan,
+        self.scan = Some(if self.shared.settings.bids.in_messages {
+            scan.with_rounds()
+        } else {
+            scan
         });
         self.slice(ctx);
     }
@@ -291,7 +294,8 @@ impl CoAllocator {
 
     fn offer(&mut self, offer: Proposal, budget: &mut SliceBudget, ctx: &mut Context<Self>) {
         chaos::reach_for("PlaceJob", CrashPoint::BeforeEffect);
-        let (job, now) = (offer.job, self.shared.clock.now());
+        let job = offer.job;
+        let now = self.shared.clock.now();
         let view = self.shared.view.load();
         let granted = self.bids.take_granted(job);
         let Some(record) = view.jobs.get(&job) else {

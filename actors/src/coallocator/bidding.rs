@@ -110,7 +110,8 @@ impl CoAllocator {
         request: Arc<PlacementRequest>,
         ctx: &mut Context<Self>,
     ) -> bool {
-        let (now, changes) = (self.shared.clock.now(), self.shared.live.changes());
+        let now = self.shared.clock.now();
+        let changes = self.shared.live.changes();
         // Who asks for something else than before is as good as new.
         let known = self
             .bids
@@ -157,7 +158,8 @@ impl CoAllocator {
         changes: u64,
         now: Timestamp,
     ) -> bool {
-        let (interval, bids) = (self.shared.settings.bids.interval, &mut self.bids);
+        let interval = self.shared.settings.bids.interval;
+        let bids = &mut self.bids;
         let (Some(scan), Some(refusal)) = (&mut self.scan, bids.refusals.get(&job)) else {
             return false;
         };
@@ -188,7 +190,8 @@ impl CoAllocator {
             ground: open.ground.clone(),
             reply: ctx.address(),
         });
-        let (cleared, mut clears) = (self.bids.clears.take(), 0);
+        let cleared = self.bids.clears.take();
+        let mut clears = 0;
         let mut absent = vec![true; open.ground.grid().sites().len()];
         visit_sites(&self.shared, open.ground.grid(), |site, addr| {
             absent[site] = false;
@@ -282,8 +285,10 @@ impl CoAllocator {
         let Some(place) = open.ground.grid().sites().get(site) else {
             return;
         };
-        let (key, asked) = (open.key, Some(open.asked.clone()));
-        let (ground, reply) = (open.ground.clone(), ctx.address());
+        let key = open.key;
+        let asked = Some(open.asked.clone());
+        let ground = open.ground.clone();
+        let reply = ctx.address();
         let at = self.shared.clock.now();
         let told = Arc::new(Announcement {
             key,
@@ -462,7 +467,8 @@ impl CoAllocator {
             return;
         };
         ctx.cancel_future(open.timer);
-        let (job, now) = (open.key.job, self.shared.clock.now());
+        let job = open.key.job;
+        let now = self.shared.clock.now();
         debug!(%job, %refusal.reason, "no bids cover the job");
         self.shared.deductions.lock().end(&open.key);
         self.count_round(&open, "not-covered");

@@ -145,7 +145,8 @@ fn a_job_that_goes_to_two_sites_takes_no_more_messages_than_two_each() {
         world
             .until("it is placed", |world| place(world, JOB).is_some())
             .await;
-        let (n, m) = (3, 2);
+        let n = 3;
+        let m = 2;
         // The job goes to two, which acknowledge; the third is told that it does not.
         let messages = world.shared.metrics.bid_messages.get();
         assert_eq!(messages, 2 * n + 2 * m + (n - m));
@@ -376,7 +377,8 @@ fn what_another_gives_back_goes_to_who_has_waited_longest() {
         let world = world().await;
         let life = HolderLife::new(world.shared.clone());
         let an_hour = world.shared.clock.now() + DurationMs::from_secs(3_600);
-        let (other, delft) = (life.open(JobId(9), an_hour), site("Delft"));
+        let other = life.open(JobId(9), an_hour);
+        let delft = site("Delft");
         let five = Deducted::offered(Resources::processors(5));
         let at = world.shared.deductions.lock().number_of(&delft);
         assert!(world.shared.deductions.lock().deduct(&other, at, five));
@@ -440,7 +442,9 @@ fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
             .addr(&())
             .expect("it lives");
         let announce = |key| {
-            let (asked, ground, reply) = (asked.clone(), ground.clone(), reply.clone());
+            let asked = asked.clone();
+            let ground = ground.clone();
+            let reply = reply.clone();
             let told = Arc::new(Announcement {
                 key,
                 at: now,

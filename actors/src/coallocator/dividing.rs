@@ -100,7 +100,9 @@ impl CoAllocator {
         ctx: &mut Context<Self>,
     ) {
         self.seeking.begin_to_tell(job.id);
-        let (shared, grid, job) = (self.shared.clone(), grid.clone(), job.clone());
+        let shared = self.shared.clone();
+        let grid = grid.clone();
+        let job = job.clone();
         let owed = OwedAnswer::new(
             ctx.address(),
             Divided {
@@ -125,7 +127,8 @@ impl CoAllocator {
 }
 
 async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> DivisionVerdict {
-    let (now, wish) = (shared.clock.now(), job.reservation_wish());
+    let now = shared.clock.now();
+    let wish = job.reservation_wish();
     let lose = |reason: String| JobCommand::LoseReservation {
         reason: reason.into(),
         wish,
@@ -202,7 +205,8 @@ pub(super) fn offers(
 ) -> Vec<(SiteName, AtMost)> {
     let sites = could_take_part(job, grid, &shared.settings.default_policies).into_iter();
     let offers = sites.filter_map(|(site, placement)| {
-        let (time, processors) = (free.get(&site.name)?.clone(), allowed(shared, job, site)?);
+        let time = free.get(&site.name)?.clone();
+        let processors = allowed(shared, job, site)?;
         // Where it is promised now its input is, or will be.
         let is_here = job.components.iter().any(|component| {
             let placement = component.placement.as_ref();
@@ -283,7 +287,8 @@ fn most(offers: &[(SiteName, AtMost)]) -> u64 {
 
 fn too_large(meta: &MetaJob, offers: &[(SiteName, AtMost)]) -> String {
     let names: Vec<&str> = offers.iter().map(|(name, _)| name.as_str()).collect();
-    let (fewest, most) = (fewest(meta), most(offers));
+    let fewest = fewest(meta);
+    let most = most(offers);
     let names = if names.is_empty() {
         "there are none".into()
     } else {

@@ -143,7 +143,8 @@ pub(super) fn of_request(
 
 /// Behind too many to look at each of them.
 fn of_pace(shared: &Shared, ahead: usize) -> StartEstimate {
-    let (now, view) = (shared.clock.now(), shared.view.load());
+    let now = shared.clock.now();
+    let view = shared.view.load();
     let lately = |job: &&Arc<Job>| job.instants.placed.is_some_and(|at| now.since(at) < PACE);
     let placed = view.jobs.values().filter(lately).count();
     match by_pace(ahead, placed, PACE) {

@@ -251,7 +251,8 @@ fn ask(
 }
 
 fn figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
-    let (view, now) = (shared.view.load(), shared.clock.now());
+    let view = shared.view.load();
+    let now = shared.clock.now();
     let fresh = SiteRecord::new(site.name.clone());
     let record = view
         .sites

@@ -275,9 +275,11 @@ fn divided_anew(
     freed: &BTreeSet<SiteName>,
 ) -> Option<JobCommand> {
     let view = shared.view.load();
-    let (job, now) = (view.jobs.get(&job)?, shared.clock.now());
+    let job = view.jobs.get(&job)?;
+    let now = shared.clock.now();
     let offers = dividing::offers(shared, grid, job, free, now);
-    let (offers, turn) = (dividing::offered(&offers), dividing::turn_of(job.id));
+    let offers = dividing::offered(&offers);
+    let turn = dividing::turn_of(job.id);
     let all = Operations {
         shift: true,
         remap: true,
@@ -356,7 +358,8 @@ impl Handler<Forwarded> for CoAllocator {
         self.forwarding.turn = ForwardTurn::Rests;
         if let Some((id, start)) = done.told {
             self.forwarding.turn = ForwardTurn::Told(id, start);
-            let (view, now) = (self.shared.view.load(), self.shared.clock.now());
+            let view = self.shared.view.load();
+            let now = self.shared.clock.now();
             self.forwarding
                 .fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
         }

@@ -101,7 +101,8 @@ impl GridMaker {
             .values()
             .any(|staging| staging.replicas > Bytes(0));
         self.index(&view, keeps);
-        let (now, staged) = (shared.clock.now(), staged(shared, &view));
+        let now = shared.clock.now();
+        let staged = staged(shared, &view);
         let sites = shared.sites.keys().map(|name| {
             let report = shared.live.site(name).unwrap_or_default();
             let staging_left = staged.left_at(shared, name);
@@ -110,7 +111,8 @@ impl GridMaker {
                 ..site(shared, &view, name, &report, now)
             })
         });
-        let (network, catalogue) = (shared.network(), self.catalogue.clone());
+        let network = shared.network();
+        let catalogue = self.catalogue.clone();
         GridSnapshot::new(sites, network, catalogue).with_staged(Arc::new(staged))
     }
 
@@ -198,7 +200,9 @@ pub(crate) fn holding_sums(
     holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
     asked_at: Option<Timestamp>,
 ) -> (Resources, Resources, u32) {
-    let (mut pending, mut ours, mut held) = (Resources::default(), Resources::default(), 0);
+    let mut pending = Resources::default();
+    let mut ours = Resources::default();
+    let mut held = 0;
     for holding in holdings.into_iter().flat_map(|holdings| holdings.values()) {
         ours.add(&holding.resources);
         held += 1;
@@ -222,7 +226,8 @@ pub(crate) fn may_try_out(
     at: &SiteName,
 ) -> bool {
     let defaults = &shared.settings.default_policies;
-    let (view, now) = (shared.view.load(), shared.clock.now());
+    let view = shared.view.load();
+    let now = shared.clock.now();
     let others = shared.sites.keys().filter(|name| *name != at).map(|name| {
         let report = shared.live.site(name).unwrap_or_default();
         site(shared, &view, name, &report, now)

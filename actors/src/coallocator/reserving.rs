@@ -78,7 +78,8 @@ impl CoAllocator {
         if self.seeking.jobs.is_empty() {
             return;
         }
-        let (view, now) = (self.shared.view.load(), self.shared.clock.now());
+        let view = self.shared.view.load();
+        let now = self.shared.clock.now();
         let untold = self.seeking.untold();
         let mut next = untold
             .iter()
@@ -116,7 +117,8 @@ impl CoAllocator {
             reserved: candidates,
             unreserved,
         } = sites;
-        let (rankings, wish) = (Vec::new(), job.reservation_wish());
+        let rankings = Vec::new();
+        let wish = job.reservation_wish();
         let reserve = JobCommand::Reserve {
             candidates,
             unreserved,
@@ -210,10 +212,8 @@ async fn free_for(
         let length = job.spec.wall_time + shared.settings.job.beyond_wall_time();
         Some(wish.window.latest + job.spec.longest_offset() + length + wish.tolerance)
     };
-    let (now, ends) = (
-        shared.clock.now(),
-        jobs.filter_map(end).max().unwrap_or_default(),
-    );
+    let now = shared.clock.now();
+    let ends = jobs.filter_map(end).max().unwrap_or_default();
     free_times(shared, grid, Span::new(now, ends.max(now))).await
 }
 

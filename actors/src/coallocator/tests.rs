@@ -213,7 +213,8 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
             .append(JournalChange::NewJobs(vec![Arc::new(queued)]))
             .await;
         let job = world.shared.view.load().jobs[&JOB].clone();
-        let (at_delft, now) = (site("Delft"), world.shared.clock.now());
+        let at_delft = site("Delft");
+        let now = world.shared.clock.now();
         let placement = Placement {
             site: at_delft.clone(),
             sources: Vec::new(),
@@ -276,7 +277,8 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
             host: "node".into(),
             since: now,
         };
-        let (old, new) = (new, Arc::new(running));
+        let old = new;
+        let new = Arc::new(running);
         world
             .append(JournalChange::Job {
                 old,
@@ -320,7 +322,8 @@ fn components_avoid_sites_between_which_transfers_were_slow() {
         let [one, other] = &before[..] else {
             panic!("two places: {before:?}")
         };
-        let (slow, now) = (DurationMs::from_secs(3_600), world.shared.clock.now());
+        let slow = DurationMs::from_secs(3_600);
+        let now = world.shared.clock.now();
         for pair in [(one, other), (other, one)] {
             let pair = (pair.0.clone(), pair.1.clone());
             world.shared.transferred(pair, Bytes(10_000_000), slow, now);
@@ -343,14 +346,16 @@ fn a_job_that_runs_once_tries_a_site_out_if_no_other_is_worth_waiting_for() {
         let mut spec = JobSpec::clone(&queued.spec);
         spec.components[0].inputs.clear();
         spec.components[0].resources = Resources::processors(8);
-        (spec.request, spec.rerunnable) = (RequestType::NonFixed, false);
+        spec.request = RequestType::NonFixed;
+        spec.rerunnable = false;
         queued.spec = Arc::new(spec);
         queued.components = vec![Component::default()];
         let here = || may_try_out(&world.shared, &queued, ComponentIndex(0), &site("Delft"));
         assert!(!here(), "Leiden takes it");
         let before = world.shared.view.load().sites.get(&site("Leiden")).cloned();
         let mut failed = SiteRecord::new(site("Leiden"));
-        let (since, probe_at) = (Timestamp(0), world.shared.clock.now() + DurationMs(60_000));
+        let since = Timestamp(0);
+        let probe_at = world.shared.clock.now() + DurationMs(60_000);
         failed.breaker = Breaker::Open {
             since,
             probe_at,
@@ -376,7 +381,8 @@ async fn delft_half_open(others: &[(&str, u32, u32)]) -> MemoryWorld {
         .collect();
     let world = MemoryWorld::new(&names);
     let old = world.shared.view.load().sites.get(&site("Delft")).cloned();
-    let (since, running) = (Timestamp(0), [].into());
+    let since = Timestamp(0);
+    let running = [].into();
     let breaker = Breaker::HalfOpen {
         since,
         allowed: 1,
@@ -405,10 +411,12 @@ fn once(request: RequestType, sizes: &[u32]) -> JobSpec {
     let mut spec = JobSpec::clone(&queued(JOB.0, content(1)).spec);
     let mut part = spec.components.remove(0);
     part.inputs.clear();
-    (spec.request, spec.rerunnable) = (request, false);
+    spec.request = request;
+    spec.rerunnable = false;
     spec.components = vec![part; sizes.len()];
     for ((part, size), name) in spec.components.iter_mut().zip(sizes).zip(["a", "b", "c"]) {
-        (part.name, part.resources) = (name.parse().expect("a name"), Resources::processors(*size));
+        part.name = name.parse().expect("a name");
+        part.resources = Resources::processors(*size);
     }
     spec
 }
@@ -436,10 +444,8 @@ fn placed_now(world: &MemoryWorld, spec: JobSpec) -> Option<bool> {
         ..Component::default()
     };
     let mut job = queued(JOB.0, content(1));
-    (job.spec, job.components) = (
-        spec.into(),
-        plan.placements.into_iter().map(place).collect(),
-    );
+    job.spec = spec.into();
+    job.components = plan.placements.into_iter().map(place).collect();
     let last = ComponentIndex(job.components.len() as u32 - 1);
     Some(may_try_out(&world.shared, &job, last, &site("Delft")))
 }
@@ -484,7 +490,8 @@ fn a_component_that_was_placed_anew_by_itself_is_let_in_for_its_own_size() {
         let mut job = queued(JOB.0, content(1));
         job.spec = once(RequestType::Flexible(Flexible::default()), &[20]).into();
         let let_in = |share| {
-            let (sources, transfer_time) = (Vec::new(), DurationMs::ZERO);
+            let sources = Vec::new();
+            let transfer_time = DurationMs::ZERO;
             let share = Some(share);
             let placement = Placement {
                 site: site("Delft"),

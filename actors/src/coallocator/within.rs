@@ -112,7 +112,8 @@ impl CoAllocator {
         if self.within.waiting.is_empty() {
             return;
         }
-        let (view, now) = (self.shared.view.load(), self.shared.clock.now());
+        let view = self.shared.view.load();
+        let now = self.shared.clock.now();
         let grid = self.grid.snapshot(&self.shared);
         let mut next: Option<Timestamp> = None;
         let waiting: Vec<(JobId, Timestamp)> = self
@@ -126,9 +127,10 @@ impl CoAllocator {
             let Some(job) = view.jobs.get(&id).filter(|_| untold) else {
                 continue;
             };
-            let verdict = match not_before <= now {
-                true => self.verdict(job, &view, &grid, now),
-                false => WaitingVerdict::Wait(Some(not_before)),
+            let verdict = if not_before <= now {
+                self.verdict(job, &view, &grid, now)
+            } else {
+                WaitingVerdict::Wait(Some(not_before))
             };
             match verdict {
                 WaitingVerdict::Place(takes, placements) => {
@@ -230,7 +232,8 @@ fn promised(
     let under = |placement: Placement| {
         let part = parts.get(&placement.site);
         let promised = part.and_then(|part| {
-            let (serial, lease) = (part.serial, part.lease()?);
+            let serial = part.serial;
+            let lease = part.lease()?;
             Some(ReservationUse {
                 serial,
                 from: lease.from,

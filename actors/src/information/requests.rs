@@ -238,7 +238,8 @@ pub(super) async fn inspect(
 /// that a long list of jobs holds up nobody.
 async fn readers(shared: &Shared, name: &LogicalName, digest: Digest) -> u32 {
     let jobs = shared.view.load().jobs.clone();
-    let (mut count, mut next) = (0_u32, Some(JobId(0)));
+    let mut count = 0_u32;
+    let mut next = Some(JobId(0));
     while let Some(from) = next {
         let mut slice = jobs.range(from..);
         let reading = slice

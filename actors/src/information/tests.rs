@@ -30,7 +30,8 @@ impl MemoryWorld {
     }
 
     async fn add(&self, text: &str, at: &str, replace: bool) -> Result<(), ApiRefusal> {
-        let (site, path) = (site(at), path(text));
+        let site = site(at);
+        let path = path(text);
         let asked = AddFile {
             name: name("input"),
             site,
@@ -56,7 +57,8 @@ impl MemoryWorld {
     }
 
     async fn register_by(&self, by: KeyName, seed: u8, at: &str) -> Result<(), ApiRefusal> {
-        let (name, site) = (name("result"), site(at));
+        let name = name("result");
+        let site = site(at);
         let output = RegisterOutput {
             name,
             content: content(seed),
@@ -232,9 +234,11 @@ fn orders_for_one_name_at_the_same_time_are_all_decided() {
 fn a_name_that_two_keys_ask_for_at_the_same_time_goes_to_one() {
     in_world(|world| async move {
         world.put("Delft", "a", 1);
-        let (anna, otto) = (Asker::only(key()), Asker::only(other_key()));
+        let anna = Asker::only(key());
+        let otto = Asker::only(other_key());
         let add = |by| {
-            let (site, path) = (site("Delft"), path("a"));
+            let site = site("Delft");
+            let path = path("a");
             let asked = AddFile {
                 name: name("input"),
                 site,
@@ -354,7 +358,8 @@ fn a_registered_output_stays_where_it_is_until_its_name_is_removed() {
         world.finish_job(1).await;
         tokio::time::sleep(Duration::from_secs(3_600)).await;
         assert!(world.is_ready(&at), "the catalogue keeps it");
-        let (name, by) = (name("result"), Asker::only(key()));
+        let name = name("result");
+        let by = Asker::only(key());
         let asked = RemoveFile {
             name,
             site: None,

@@ -101,9 +101,10 @@ impl Intake {
         let view = || self.shared.view.load();
         // What it repeats may have been refused since.
         let is_gone = |job: &SubmittedJob| job.repeated && !view().jobs.contains_key(&job.id);
-        match one.submitted.iter().any(is_gone) {
-            true => self.answer(one.answer, Err(ApiRefusal::Busy { retry_after_s: 1 })),
-            false => self.answer(one.answer, Ok(ApiAnswer::Submitted(one.submitted))),
+        if one.submitted.iter().any(is_gone) {
+            self.answer(one.answer, Err(ApiRefusal::Busy { retry_after_s: 1 }))
+        } else {
+            self.answer(one.answer, Ok(ApiAnswer::Submitted(one.submitted)))
         }
     }
 

@@ -60,9 +60,10 @@ impl Ids {
         if self.reserving || (left >= self.block / 2 && left >= wanted) {
             return None;
         }
-        self.block = match now.since(self.reserved_at) > LASTED {
-            true => BLOCK_MIN,
-            false => (self.block * 2).min(BLOCK_MAX),
+        self.block = if now.since(self.reserved_at) > LASTED {
+            BLOCK_MIN
+        } else {
+            (self.block * 2).min(BLOCK_MAX)
         };
         self.reserved_at = now;
         Some(self.end + self.block.max(wanted))

@@ -117,13 +117,15 @@ impl KeptJobs {
         let own = self.share_of(by);
         let over = |share: JobUsage, bound: Bytes| share.bytes.saturating_add(more.bytes) > bound.0;
         let what = |bound: Bytes| {
-            let (jobs, takes) = (more.jobs, Bytes(more.bytes));
+            let jobs = more.jobs;
+            let takes = Bytes(more.bytes);
             format!("{jobs} more would take {takes} of the {bound}")
         };
         let wait = "a job makes room once it is in the archive, at the latest 10 min after its end \
                     while there is none";
         if more.bytes > bounds.per_key.min(bounds.in_all).0 {
-            let (bound, takes) = (bounds.per_key.min(bounds.in_all), Bytes(more.bytes));
+            let bound = bounds.per_key.min(bounds.in_all);
+            let takes = Bytes(more.bytes);
             let problem = format!(
                 "the {} jobs would take {takes} of memory, more than the {bound} that a key may have",
                 more.jobs

@@ -35,7 +35,8 @@ pub(super) fn named(shared: &Arc<Shared>, what: &SiteOrder) -> Result<Option<Nam
     let SiteOrder::Reserve(wish) = what else {
         return Ok(None);
     };
-    let (shared, name) = (shared.clone(), wish.name.clone());
+    let shared = shared.clone();
+    let name = wish.name.clone();
     let mut names = shared
         .names
         .0
@@ -73,7 +74,8 @@ pub(super) fn completed(
         return Ok(what);
     };
     let now = shared.clock.now();
-    let (view, name) = (shared.view.load(), &wish.name);
+    let view = shared.view.load();
+    let name = &wish.name;
     if let Some((elsewhere, reservation)) = view.shared_reservation(name, now)
         && elsewhere != site
         && !reservation.is_over(now)
@@ -82,13 +84,12 @@ pub(super) fn completed(
         return Err(ApiRefusal::Conflict(problem));
     }
     let wish = as_root(shared, site, *wish)?;
-    match wish.parts.is_empty() {
-        true => check_part(shared, site, &wish.resources)?,
-        false => {
-            wish.parts
-                .iter()
-                .try_for_each(|(site, part)| check_part(shared, site, part))?;
-        }
+    if wish.parts.is_empty() {
+        check_part(shared, site, &wish.resources)?;
+    } else {
+        wish.parts
+            .iter()
+            .try_for_each(|(site, part)| check_part(shared, site, part))?;
     }
     Ok(SiteOrder::Reserve(Box::new(with_lead(
         wish,
@@ -157,9 +158,10 @@ fn with_lead(wish: SharedTerms, parameters: &JobParameters, now: Timestamp) -> S
     let StartWindow { earliest, latest } = wish.window;
     let lead = parameters.reservation_lead.min(earliest.since(now));
     let begins = (earliest - lead).max(now);
-    let latest = match begins < now + SOON {
-        true => (latest - lead).max(now + SOON),
-        false => latest - lead,
+    let latest = if begins < now + SOON {
+        (latest - lead).max(now + SOON)
+    } else {
+        latest - lead
     };
     let window = StartWindow::new(begins, latest);
     // Until the last of several sites has begun, the first has already.

@@ -143,7 +143,8 @@ impl Intake {
         self.kept.add(&by, share);
         self.show_memory();
         let now = self.shared.clock.now();
-        let (mut jobs, mut submitted) = (Vec::with_capacity(fresh), Vec::new());
+        let mut jobs = Vec::with_capacity(fresh);
+        let mut submitted = Vec::new();
         let mut groups = SweepNaming::default();
         for (mut submission, known) in submissions.into_iter().zip(earlier) {
             let id = known.unwrap_or(JobId(first + jobs.len() as u64));
@@ -230,12 +231,15 @@ impl Intake {
         let keep = self.shared.settings.keep_jobs;
         let view = self.shared.view.load();
         // One whose end somebody is to be told stays until they are, or cannot be.
-        let keep = |job: &Job| match self
-            .kept
-            .is_short(&job.owner, &self.shared.settings.job_memory)
-        {
-            true => keep.min(LEAST_KEPT),
-            false => keep,
+        let keep = |job: &Job| {
+            if self
+                .kept
+                .is_short(&job.owner, &self.shared.settings.job_memory)
+            {
+                keep.min(LEAST_KEPT)
+            } else {
+                keep
+            }
         };
         let over = |job: &Job| {
             ended_at(job).is_some_and(|at| now >= at + keep(job)) && job.untold().next().is_none()

@@ -150,7 +150,8 @@ fn refusals_and_losses_are_counted_by_site() {
 fn what_was_reserved_and_not_used_is_counted_when_the_job_ends() {
     let metrics = Metrics::new(&Registry::new()).expect("metrics");
     let mut old = queued(1, content(1));
-    let (from, to) = (Timestamp(10_000), Timestamp(60_000));
+    let from = Timestamp(10_000);
+    let to = Timestamp(60_000);
     let promised = ReservationUse {
         serial: Serial(1),
         from,

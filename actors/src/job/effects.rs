@@ -135,14 +135,16 @@ pub(super) fn settle_times(actor: &JobActor) -> Vec<DurationMs> {
 }
 
 fn submit(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
-    let (component, attempt) = (effect.component, effect.attempt);
+    let component = effect.component;
+    let attempt = effect.attempt;
     let settle = actor
         .site_of(effect)
         .map(|site| actor.shared.settle(&site))
         .unwrap_or_default();
     let order = order(actor, effect);
     let processors = order.resources.processors;
-    let (shared, site) = (actor.shared.clone(), actor.site_of(effect));
+    let shared = actor.shared.clone();
+    let site = actor.site_of(effect);
     let admission = admission(actor, effect);
     let answer = call(
         actor,
@@ -198,7 +200,8 @@ fn admission(
     actor: &JobActor,
     effect: &JobEffect,
 ) -> futures_util::future::BoxFuture<'static, Result<(), SubmitAnswer>> {
-    let (shared, site) = (actor.shared.clone(), actor.site_of(effect));
+    let shared = actor.shared.clone();
+    let site = actor.site_of(effect);
     let attempt = AttemptId {
         job: actor.job().id,
         component: effect.component,
@@ -208,7 +211,8 @@ fn admission(
     Box::pin(async move {
         let Some(site) = site else { return Ok(()) };
         let record = shared.view.load().sites.get(&site).cloned();
-        let (owner, now) = (job.owner.clone(), shared.clock.now());
+        let owner = job.owner.clone();
+        let now = shared.clock.now();
         let is_open = |record: Arc<SiteRecord>| {
             record.breaker == Breaker::Closed && record.ban_of(&owner, now).is_none()
         };
@@ -239,7 +243,8 @@ fn admission(
 /// It is due only while nothing of the component is under way, and a rebuild
 /// has made every earlier submission uncertain: so it never left.
 fn withdraw(effect: &JobEffect) -> PendingEffect {
-    let (component, attempt) = (effect.component, effect.attempt);
+    let component = effect.component;
+    let attempt = effect.attempt;
     let answer = SubmitAnswer::NotSent("withdrawn before it was submitted".into());
     let command = JobCommand::SubmitAnswered {
         component,
@@ -360,7 +365,9 @@ fn order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
 }
 
 fn look_up(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
-    let (component, attempt, tag) = (effect.component, effect.attempt, tag(actor, effect));
+    let component = effect.component;
+    let attempt = effect.attempt;
+    let tag = tag(actor, effect);
     let interval = actor.shared.settings.job.look_up_interval;
     // By our clock, as everything that is compared with it.
     let asked_at = actor.shared.clock.now();
@@ -405,7 +412,9 @@ fn look_up(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
 }
 
 fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
-    let (component, attempt, tag) = (effect.component, effect.attempt, tag(actor, effect));
+    let component = effect.component;
+    let attempt = effect.attempt;
+    let tag = tag(actor, effect);
     let decision = GateDecision::Go(go(actor, effect));
     let decided = call(
         actor,
@@ -505,8 +514,10 @@ fn end(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
             })
         }),
     );
-    let (shared, site) = (actor.shared.clone(), actor.site_of(effect));
-    let (component, attempt) = (effect.component, effect.attempt);
+    let shared = actor.shared.clone();
+    let site = actor.site_of(effect);
+    let component = effect.component;
+    let attempt = effect.attempt;
     Box::pin(async move {
         let gate = ended.await;
         let Some(site) = site else {
@@ -520,7 +531,8 @@ fn end(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
             .as_ref()
             .and_then(|report| report.observed.attempts.get(&tag));
         let absent = seen.is_some_and(|observation| *observation == Observation::Absent);
-        let (asked_at, times) = (shared.clock.now(), SiteTimes::default());
+        let asked_at = shared.clock.now();
+        let times = SiteTimes::default();
         let sighting = Sighting::Void;
         let over = JobCommand::AttemptObserved {
             component,
@@ -539,7 +551,8 @@ fn end(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
 fn record_charge(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let component = effect.component;
     let charge = charge_of(actor.job(), component).cloned();
-    let (job, owner) = (actor.job().id, actor.job().owner.clone());
+    let job = actor.job().id;
+    let owner = actor.job().owner.clone();
     let address = |site: &SiteName| actor.shared.actors.clusters.addr(site);
     let cluster = charge.as_ref().and_then(|charge| address(&charge.site));
     let served = charge

@@ -113,7 +113,8 @@ fn sighted(
     let report = shared.live.site(&component.placement.as_ref()?.site)?;
     let tag = job.tag(shared.instance, index);
     let observation = report.observed.attempts.get(&tag)?;
-    let (asked_at, clock) = (report.observed.asked_at, report.observed.clock);
+    let asked_at = report.observed.asked_at;
+    let clock = report.observed.clock;
     let site = &component.placement.as_ref()?.site;
     let program = || {
         let labels = report
@@ -141,7 +142,8 @@ fn sighted(
         began_at: began_at(observation),
         held_at: held_at(observation),
     };
-    let (parameters, attempt) = (&shared.settings.job, component.attempt);
+    let parameters = &shared.settings.job;
+    let attempt = component.attempt;
     is_news(job, parameters, index, asked_at, times, &sighting).then_some(
         JobCommand::AttemptObserved {
             component: index,

@@ -104,10 +104,8 @@ fn a_job_at_a_site_of_ours_that_has_not_answered_yet_is_left_alone() {
 fn an_output_is_given_up_once_its_site_refused_it_often_enough() {
     paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
-        let (tries, key) = (
-            world.shared.settings.transfer.max_output_tries,
-            (content(1).digest, site("Leiden")),
-        );
+        let tries = world.shared.settings.transfer.max_output_tries;
+        let key = (content(1).digest, site("Leiden"));
         let tried = |world: &MemoryWorld| world.copy(&key).map_or(0, |copy| copy.trouble.tries);
         world.at("Leiden").inside().full = true;
         world.collect(5, content(1), "Delft", "Leiden").await;
@@ -160,7 +158,8 @@ fn an_output_whose_name_another_key_took_ends_its_job() {
                 stamps: BTreeMap::new(),
             };
             record.entry = Some(entry);
-            let (name, new) = (record.name.clone(), Some(Arc::new(record)));
+            let name = record.name.clone();
+            let new = Some(Arc::new(record));
             world.append(JournalChange::File { name, old, new }).await;
         };
         register(job.owner.as_str()).await;

@@ -68,7 +68,8 @@ struct WantedReservation {
 
 /// Whether the user of a job may have a question put to a site now.
 pub(super) fn permission(actor: &JobActor, ask: &ReservationCall) -> Permission {
-    let (shared, job) = (&actor.shared, actor.job());
+    let shared = &actor.shared;
+    let job = actor.job();
     let share = shared.settings.job.reservation_share;
     if share >= PerMillion::ONE || !counts(job) {
         return Permission::Granted;

@@ -181,7 +181,8 @@ fn turns_away(shared: &Shared, name: &SiteName) -> bool {
 
 /// Puts what is due to its site; `None` if nothing is.
 pub(super) fn ask(actor: &JobActor) -> Option<PendingEffect> {
-    let (instance, job) = (actor.shared.instance, actor.job().id);
+    let instance = actor.shared.instance;
+    let job = actor.job().id;
     let tag = |serial| ReservationTag {
         instance,
         job,

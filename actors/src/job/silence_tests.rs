@@ -75,7 +75,8 @@ fn who_abandons_before_a_dead_site_counts_as_silent_is_told_to_repeat_it() {
 }
 
 fn told(job: &Job, isolated: bool) -> String {
-    let (component, why) = ("one".into(), "which does not answer");
+    let component = "one".into();
+    let why = "which does not answer";
     let attempts = vec![SilentAttempt {
         component,
         site: site("Delft"),

@@ -49,7 +49,8 @@ async fn claimable() -> MemoryWorld {
     world
         .until("its input is at delft", |world| world.is_ready(&copy))
         .await;
-    let (mut job, now) = (Job::clone(&job(&world)), world.shared.clock.now());
+    let mut job = Job::clone(&job(&world));
+    let now = world.shared.clock.now();
     job.instants.placed = Some(now);
     job.instants.start_estimate = Some(now);
     job.next_claim = Some(now);
@@ -151,7 +152,8 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
 /// A job that has just decided to start, with its only component at its gate.
 async fn starting(world: &MemoryWorld) {
     world.place_job(JOB.0, content(1), "delft").await;
-    let (revision, now) = (job(world).revision, world.shared.clock.now());
+    let revision = job(world).revision;
+    let now = world.shared.clock.now();
     let mut starting = Job {
         revision,
         ..running_at("delft")
@@ -215,7 +217,8 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
     paused(async || {
         let world = MemoryWorld::new(&["delft"]);
         world.place_job(JOB.0, content(1), "delft").await;
-        let (revision, began) = (job(&world).revision, world.shared.clock.now());
+        let revision = job(&world).revision;
+        let began = world.shared.clock.now();
         world
             .change_job(
                 JOB.0,
@@ -227,7 +230,8 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
             .await;
         // Days by our clock; by the site's no time has passed.
         let ahead = DurationMs::from_secs(10 * 86_400);
-        let (asked_at, clock) = (began + ahead, ClockSkew(-(ahead.0 as i64)));
+        let asked_at = began + ahead;
+        let clock = ClockSkew(-(ahead.0 as i64));
         let tag = job(&world).tag(world.shared.instance, ComponentIndex(0));
         let seen = |what: Observation| {
             let attempts = [(tag, what)].into();

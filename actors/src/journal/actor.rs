@@ -112,7 +112,8 @@ impl JournalActor {
         reports: mpsc::UnboundedReceiver<JournalReport>,
         guard: LifeGuard,
     ) -> Self {
-        let (pending, next_token) = (VecDeque::new(), 0);
+        let pending = VecDeque::new();
+        let next_token = 0;
         let reports = Some(reports);
         let depth = shared.metrics.mailbox_depth.with_label_values(&["journal"]);
         let texts = SpecTexts::default();
@@ -142,7 +143,8 @@ impl JournalActor {
                 reply.give(Err(AppendError::Unfit(problem.to_string().into())));
             }
             Ok(units) => {
-                let (first, count) = (UnitToken(self.next_token), units.len() as u64);
+                let first = UnitToken(self.next_token);
+                let count = units.len() as u64;
                 self.next_token += count;
                 self.pending.push_back(PendingAppend {
                     change,

@@ -108,9 +108,10 @@ impl Notifier {
             .under_way
             .iter()
             .any(|(_, other, _)| other == target);
-        match now < silence.until || probed {
-            true => NoticeStep::Wait,
-            false => NoticeStep::Send(address.clone()),
+        if now < silence.until || probed {
+            NoticeStep::Wait
+        } else {
+            NoticeStep::Send(address.clone())
         }
     }
 
@@ -177,9 +178,10 @@ impl Notifier {
 
     /// Makes durable that somebody was told, or cannot be.
     fn note(&mut self, key: NoticeKey, problem: Option<String>, ctx: &mut Context<Self>) {
-        match bug(Bug::TellTwice) {
-            true => self.ended.under_way.remove(&key),
-            false => self.ended.under_way.insert(key.clone()),
+        if bug(Bug::TellTwice) {
+            self.ended.under_way.remove(&key)
+        } else {
+            self.ended.under_way.insert(key.clone())
         };
         let written = write(self.shared.clone(), key.clone(), problem.map(Arc::from));
         ctx.spawn(written.into_actor(self).map(move |written, this, ctx| {

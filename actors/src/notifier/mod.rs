@@ -73,7 +73,8 @@ impl Notifier {
 
     /// A new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
-        let (under_way, ended) = (BTreeSet::new(), ended::EndNotices::default());
+        let under_way = BTreeSet::new();
+        let ended = ended::EndNotices::default();
         let depth = shared
             .metrics
             .mailbox_depth

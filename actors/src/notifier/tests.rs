@@ -94,7 +94,8 @@ impl MemoryWorld {
     fn start_cluster(&self, name: &SiteName, record: Arc<SiteRecord>) {
         let supervisor = self.shared.supervisor.get().expect("it is started first");
         let guard = LifeGuard::new(ActorId::Cluster(name.clone()), supervisor.clone());
-        let (at, dirty) = (self.shared.sites[name].clone(), Dirty::default());
+        let at = self.shared.sites[name].clone();
+        let dirty = Dirty::default();
         let cluster = ClusterActor::new(self.shared.clone(), at, record, dirty.clone(), guard);
         let entry = RegisteredActor::new(cluster.start(), dirty);
         self.shared.actors.clusters.enter(name.clone(), entry);

@@ -71,7 +71,8 @@ fn held(world: &MemoryWorld, id: JobId) -> Option<String> {
 fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
     paused(|| async {
         let world = MemoryWorld::complete(&["Delft"]);
-        let (ill, well) = (JobId(1), JobId(2));
+        let ill = JobId(1);
+        let well = JobId(2);
         let jobs = [ill, well].map(|id| queued(id.0, content(1)).into());
         world.append(JournalChange::NewJobs(jobs.into())).await;
         [ill, well]
@@ -112,7 +113,8 @@ fn a_site_whose_actor_keeps_dying_is_not_used_until_it_is_built_anew() {
         let world = MemoryWorld::complete(&["Delft", "Leiden"]);
         let plane = ControlPlane::new(world.shared.clone());
         let state = |at: &SiteName| plane.site(at).expect("a site").state;
-        let (ill, well) = (site("Delft"), site("Leiden"));
+        let ill = site("Delft");
+        let well = site("Leiden");
         let usable = |at: &SiteName| state(at) == SiteState::Usable;
         world
             .until("both are usable", |_| usable(&ill) && usable(&well))

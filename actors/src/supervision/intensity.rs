@@ -152,7 +152,8 @@ mod tests {
         });
         let rows: Vec<_> = rows.collect();
         for kind in ActorKind::ALL {
-            let (name, limit) = (kind.as_str().replace('-', " "), limit(kind));
+            let name = kind.as_str().replace('-', " ");
+            let limit = limit(kind);
             let row = rows
                 .iter()
                 .find(|(kinds, ..)| kinds.contains(&name.as_str()));

@@ -183,10 +183,12 @@ mod tests {
         let (sender, _built) = mpsc::channel();
         let builder = Box::new(Clumsy(sender, AtomicBool::new(false)));
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
-        let (clock, chance) = (Arc::new(SystemClock), Arc::new(Chance::from_seed(1)));
+        let clock = Arc::new(SystemClock);
+        let chance = Arc::new(Chance::from_seed(1));
         let mut supervisor = Supervisor::new(builder, clock, chance, metrics);
         let now = Timestamp(10_000_000);
-        let (long_ago, lately) = (Timestamp(now.0 - 61_000), Timestamp(now.0 - 1_000));
+        let long_ago = Timestamp(now.0 - 61_000);
+        let lately = Timestamp(now.0 - 1_000);
         for number in 0..2_000 {
             let id = ActorId::Job(JobId(number));
             let at = if number < 1_500 { long_ago } else { lately };
@@ -209,7 +211,8 @@ mod tests {
         let (sender, built) = mpsc::channel();
         let registry = prometheus::Registry::new();
         let metrics = Arc::new(Metrics::new(&registry).unwrap());
-        let (clock, chance) = (Arc::new(SystemClock), Arc::new(Chance::from_seed(1)));
+        let clock = Arc::new(SystemClock);
+        let chance = Arc::new(Chance::from_seed(1));
         actix_rt::System::new().block_on(async {
             let builder = Box::new(Clumsy(sender, AtomicBool::new(false)));
             let supervisor = Supervisor::new(builder, clock, chance, metrics).start();

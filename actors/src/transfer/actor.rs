@@ -72,9 +72,10 @@ impl TransferActor {
         guard: LifeGuard,
     ) -> Self {
         let deletes = |record: &Arc<CopyRecord>| matches!(record.phase, CopyPhase::Deleting { .. });
-        let settled_at = match record.as_ref().is_some_and(deletes) {
-            true => shared.clock.now() + shared.settings.job.settle,
-            false => Timestamp(0),
+        let settled_at = if record.as_ref().is_some_and(deletes) {
+            shared.clock.now() + shared.settings.job.settle
+        } else {
+            Timestamp(0)
         };
         Self {
             steps: Steps::new(record.clone().unwrap_or_else(|| Arc::new(blank))),
@@ -186,7 +187,8 @@ impl TransferActor {
     /// The record moved on without us: never overwrite, take what is there.
     fn reload(&mut self, ctx: &mut Context<Self>) {
         self.stored = self.shared.view.load().copies.get(&self.key).cloned();
-        let (content, chunk) = (self.record().content, self.record().chunk);
+        let content = self.record().content;
+        let chunk = self.record().chunk;
         let blank = || CopyRecord {
             chunk,
             ..CopyRecord::new(content, self.key.1.clone())

@@ -117,7 +117,8 @@ fn order(shared: &Shared, (_, to): &CopyKey, copy: &CopyRecord, order: &Try) -> 
 }
 
 fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
-    let (nonce, order) = (attempt.nonce, order(shared, key, copy, attempt));
+    let nonce = attempt.nonce;
+    let order = order(shared, key, copy, attempt);
     let started = call(shared, key, CallKind::StartCopy, move |site| {
         async move { site.start_copy(&order).await }.boxed()
     });
@@ -142,7 +143,8 @@ fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pe
 }
 
 fn watch(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
-    let (nonce, order) = (attempt.nonce, order(shared, key, copy, attempt));
+    let nonce = attempt.nonce;
+    let order = order(shared, key, copy, attempt);
     let status = call(shared, key, CallKind::CopyStatus, move |site| {
         async move { site.copy_status(&order).await }.boxed()
     });
@@ -151,7 +153,8 @@ fn watch(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pe
 
 /// Whole is whole, also when the order to stop came late.
 fn stop(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
-    let (nonce, order) = (attempt.nonce, order(shared, key, copy, attempt));
+    let nonce = attempt.nonce;
+    let order = order(shared, key, copy, attempt);
     let stopped = call(shared, key, CallKind::StopCopy, move |site| {
         async move {
             site.stop_copy(&order, false).await?;
@@ -175,7 +178,8 @@ fn stop(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pen
 }
 
 fn discard(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
-    let (nonce, order) = (attempt.nonce, order(shared, key, copy, attempt));
+    let nonce = attempt.nonce;
+    let order = order(shared, key, copy, attempt);
     if bug(Bug::ForgetDiscard) {
         let done = CopyCommand::DiscardConfirmed { nonce };
         return async move { CallOutcome::Tell(done) }.boxed();

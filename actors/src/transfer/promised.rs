@@ -130,7 +130,8 @@ impl StagingDemand {
             );
         };
         let looks = reserved.follow(&needed);
-        let (bytes, promised) = (bytes + reserved.beside, reserved.contents.clone());
+        let bytes = bytes + reserved.beside;
+        let promised = reserved.contents.clone();
         (
             StagedThere {
                 bytes,
@@ -151,7 +152,8 @@ impl StagedThere {
 impl StagedBySite {
     /// What copies may still take of a site, if that is bounded.
     pub(crate) fn left_at(&self, shared: &Shared, site: &SiteName) -> Option<Bytes> {
-        let (budget, there) = (budget(shared, site)?, self.0.get(site)?);
+        let budget = budget(shared, site)?;
+        let there = self.0.get(site)?;
         Some(Bytes(budget.0.saturating_sub(there.bytes.0)))
     }
 }

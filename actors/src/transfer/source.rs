@@ -155,10 +155,8 @@ fn why_none(
             .collect();
         sites.into_iter().collect::<Vec<_>>().join(", ")
     };
-    let (failed, others) = (
-        names(&|s| excluded.contains(s)),
-        names(&|s| !excluded.contains(s)),
-    );
+    let failed = names(&|s| excluded.contains(s));
+    let others = names(&|s| !excluded.contains(s));
     match (failed.is_empty(), others.is_empty()) {
         (true, true) => "no site is known to have it; register a replica of it".into(),
         (false, true) => format!("every site that has it failed as a source: {failed}"),

@@ -33,7 +33,8 @@ pub(super) fn stays(
     let later = unused_at(view, &copy.site)
         .filter(|(other, since)| of(other, *since) > of(copy, own))
         .map(|(other, _)| other);
-    let (mut all, mut replicas) = (copy.content.size, copy.content.size);
+    let mut all = copy.content.size;
+    let mut replicas = copy.content.size;
     for other in later {
         all = all + other.content.size;
         replicas = replicas

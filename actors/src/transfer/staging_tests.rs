@@ -30,7 +30,8 @@ fn keeping(count: u64) -> MemoryWorld {
 
 /// What copies take of Leiden, whose room is bounded.
 fn taken(world: &MemoryWorld) -> Bytes {
-    let (shared, leiden) = (&world.shared, site("Leiden"));
+    let shared = &world.shared;
+    let leiden = site("Leiden");
     let left = staged(shared, &shared.view.load())
         .left_at(shared, &leiden)
         .unwrap();
@@ -321,7 +322,8 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
             }
         };
         let view = world.shared.view.load();
-        let (mut looks, mut promises) = (0, Vec::new());
+        let mut looks = 0;
+        let mut promises = Vec::new();
         for plan in (0..OFFERS).map(plan) {
             let room = room_for(&world.shared, &view, std::slice::from_ref(&plan));
             assert!(room.is_there);

@@ -428,7 +428,8 @@ fn an_output_is_brought_from_the_attempt_that_left_it() {
 fn a_copy_that_another_copy_reads_from_stays_until_that_is_whole() {
     paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
-        let (first, second) = (copy_key(1, "Leiden"), copy_key(1, "Utrecht"));
+        let first = copy_key(1, "Leiden");
+        let second = copy_key(1, "Utrecht");
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
         world
@@ -553,7 +554,8 @@ fn what_a_transfer_had_of_a_link_is_what_the_next_is_expected_to_have() {
         world
             .until("the copy is whole", |w| w.is_ready(&copy_key(1, "Utrecht")))
             .await;
-        let (slow, other) = (link("Delft"), link("Leiden"));
+        let slow = link("Delft");
+        let other = link("Leiden");
         // Ten megabits in forty seconds, over a link of one megabit per second.
         assert!((240_000..=260_000).contains(&slow.bandwidth.0), "{slow:?}");
         assert_eq!(slow.measured.map(|measured| measured.transfers), Some(1));

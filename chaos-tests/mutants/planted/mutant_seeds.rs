@@ -25,7 +25,8 @@ fn main() {
     };
     let mutant = args[1].parse::<u32>().ok();
     mutant.into_iter().for_each(activate);
-    let (panicked, begun) = (Arc::new(Mutex::new(None)), Arc::new(AtomicU64::new(0)));
+    let panicked = Arc::new(Mutex::new(None));
+    let begun = Arc::new(AtomicU64::new(0));
     let noted = panicked.clone();
     std::panic::set_hook(Box::new(move |panic| {
         let mut first = noted.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

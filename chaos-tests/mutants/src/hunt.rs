@@ -136,7 +136,8 @@ impl SeedRunner {
     fn reach(&self, setting: Setting, seeds: &[u64]) -> Result<Reach> {
         let mut child = self.start("none", setting, seeds)?;
         let output = BufReader::new(child.stdout.take().context("its output")?);
-        let (mut reach, mut count) = (Reach::new(), 0);
+        let mut reach = Reach::new();
+        let mut count = 0;
         for line in output.lines() {
             let line = line?;
             count += 1;
@@ -170,15 +171,14 @@ impl SeedRunner {
         }
         let mut child = self.start(&mutant.to_string(), setting, seeds)?;
         let output = BufReader::new(child.stdout.take().context("its output")?);
-        let (mut held, mut fate) = (0, None);
+        let mut held = 0;
+        let mut fate = None;
         for line in output.lines() {
             let line = line?;
             let mut parts = line.splitn(3, '\t');
             let seed = parts.next().unwrap_or("").parse().unwrap_or(0);
-            let (how, said) = (
-                parts.next().unwrap_or(""),
-                parts.next().unwrap_or("").to_owned(),
-            );
+            let how = parts.next().unwrap_or("");
+            let said = parts.next().unwrap_or("").to_owned();
             fate = match how {
                 "rule" => Some(MutantFate::Rule(seed, said)),
                 "panic" => Some(MutantFate::Panic(seed, said)),

@@ -157,7 +157,8 @@ impl<'ast> Visit<'ast> for MutationPlaces {
 
     fn visit_expr_unary(&mut self, expr: &'ast syn::ExprUnary) {
         if matches!(expr.op, UnOp::Not(_) | UnOp::Neg(_)) {
-            let (all, operand) = (expr.span().byte_range(), expr.expr.span().byte_range());
+            let all = expr.span().byte_range();
+            let operand = expr.expr.span().byte_range();
             self.add(
                 Genre::UnaryOperator,
                 expr.op.span(),
@@ -190,7 +191,8 @@ impl<'ast> Visit<'ast> for MutationPlaces {
     fn visit_expr_struct(&mut self, expr: &'ast syn::ExprStruct) {
         if expr.rest.is_some() {
             for pair in expr.fields.pairs() {
-                let (field, comma) = (pair.value(), pair.punct());
+                let field = pair.value();
+                let comma = pair.punct();
                 let start = field.span().byte_range();
                 let end = comma.map_or(start.end, |comma| comma.span().byte_range().end);
                 if matches!(field.member, Member::Named(_)) {

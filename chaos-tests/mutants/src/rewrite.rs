@@ -132,7 +132,8 @@ impl Rewriting {
     }
 
     fn render(&self, source: &str, part: ByteRange, first: usize) -> String {
-        let (mut text, mut at) = (String::new(), part.start);
+        let mut text = String::new();
+        let mut at = part.start;
         for (index, edit) in self.edits.iter().enumerate().skip(first) {
             if edit.at.start < at || edit.at.end > part.end {
                 continue;

@@ -181,7 +181,9 @@ fn killed(
         let mutant = known.mutants.get(number);
         mutant.is_some_and(|mutant| BEYOND.contains(&judged(mutant, remarks).0))
     });
-    let (all, left, beyond) = (fates.len(), survivors().count(), beyond.count());
+    let all = fates.len();
+    let left = survivors().count();
+    let beyond = beyond.count();
     let killed = all - left;
     let is_unreached = |outcomes: &&Vec<&HuntResult>| {
         outcomes
@@ -243,7 +245,8 @@ fn found_by(page: &mut String, fates: &Fates<'_>) -> Result<()> {
     rules.sort_by_key(|(_, seeds)| std::cmp::Reverse(seeds.len()));
     for (rule, mut seeds) in rules {
         seeds.sort_unstable();
-        let (median, last) = (seeds[seeds.len() / 2], seeds[seeds.len() - 1]);
+        let median = seeds[seeds.len() / 2];
+        let last = seeds[seeds.len() - 1];
         writeln!(page, "| {rule} | {} | {median} | {last} |", seeds.len())?;
     }
     Ok(())

@@ -22,10 +22,8 @@ const SAME: usize = 20;
 pub fn bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
     note(&format!("{count} seeds"));
     let at_once = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let (begun, seen) = (
-        Instant::now(),
-        Mutex::new((StruckFault::new(), 0_u64, Vec::new())),
-    );
+    let begun = Instant::now();
+    let seen = Mutex::new((StruckFault::new(), 0_u64, Vec::new()));
     seeds(
         1,
         count,

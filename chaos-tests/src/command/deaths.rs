@@ -46,7 +46,9 @@ fn die_in(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> b
         .into_iter()
         .step_by(args.every as usize)
         .collect();
-    let (mut ended, mut deaths, mut broken) = (0, 0, 0);
+    let mut ended = 0;
+    let mut deaths = 0;
+    let mut broken = 0;
     let judge = |moment: &KillPoint, verdict: Result<SeedVerdict>| {
         ended += 1;
         deaths += usize::from(verdict.as_ref().is_ok_and(|verdict| quiet.died(verdict)));

@@ -152,9 +152,10 @@ pub fn run(args: &SeedsArgs, say: &dyn Fn(&str), note: &(dyn Fn(&str) + Sync)) -
     campaign.coverage = share(&kinds(&campaign.struck));
     campaign.hash = joint_hash(&campaign.hashes);
     campaign.seeds_per_minute = args.seeds as f64 * 60.0 / campaign.seconds.max(0.001);
-    say(&match args.json {
-        true => serde_json::to_string_pretty(&campaign)?,
-        false => table(&campaign),
+    say(&if args.json {
+        serde_json::to_string_pretty(&campaign)?
+    } else {
+        table(&campaign)
     });
     // One that was never run did not hold either.
     Ok(campaign.held == args.seeds)
@@ -213,7 +214,8 @@ impl Campaign {
             Err(problem) => {
                 let text = format!("BROKEN seed {seed}: {problem:#}\n  {replay}");
                 self.safety.and(false);
-                let (drawn, failed) = (String::new(), Some(format!("{problem:#}")));
+                let drawn = String::new();
+                let failed = Some(format!("{problem:#}"));
                 let (safety, liveness, actions) = Default::default();
                 self.broken.push(BrokenSeed {
                     seed,

@@ -173,7 +173,8 @@ impl ScenarioDraft<'_> {
 
 /// A component without files, anywhere, that succeeds once it is released.
 fn succeeds(processors: u32) -> PlannedComponent {
-    let (payload, inputs) = (PlannedPayload::Exits(0), Vec::new());
+    let payload = PlannedPayload::Exits(0);
+    let inputs = Vec::new();
     PlannedComponent {
         site: None,
         processors,

@@ -112,7 +112,8 @@ impl fmt::Display for CallCounts {
         for ((call, _), count) in &self.0 {
             *all.entry(call).or_default() += count;
         }
-        let (mut others, mut comma) = (0, "");
+        let mut others = 0;
+        let mut comma = "";
         for (call, count) in all {
             if WORK.contains(&call) && count > 0 {
                 write!(f, "{comma}{call} {count}")?;
@@ -143,7 +144,8 @@ mod tests {
         let text = prometheus::TextEncoder::new()
             .encode_to_string(&registry.gather())
             .unwrap();
-        let (counted, exported) = (CallCounts::gathered(&counter), CallCounts::parsed(&text));
+        let counted = CallCounts::gathered(&counter);
+        let exported = CallCounts::parsed(&text);
         assert_eq!(counted.work(), exported.work());
         counter.with_label_values(&["cancel", "ok"]).inc_by(2);
         let twice = CallCounts::gathered(&counter).work();

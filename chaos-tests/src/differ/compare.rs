@@ -83,7 +83,8 @@ impl WorldComparison {
             &story::record(&real.job),
             &story::record(&simulated.job),
         );
-        let (real, simulated) = (story::views(real), story::views(simulated));
+        let real = story::views(real);
+        let simulated = story::views(simulated);
         let none = Vec::new();
         for name in real
             .keys()
@@ -112,7 +113,8 @@ impl WorldComparison {
             let line = lines.get(at).map_or("nothing more", String::as_str);
             format!("{line}  (after {before:.60})")
         };
-        let (real, simulated) = (line(real), line(simulated));
+        let real = line(real);
+        let simulated = line(simulated);
         self.differences.push(format!(
             "{what}, line {}:\n      real      {real}\n      simulated {simulated}",
             at + 1
@@ -126,7 +128,8 @@ pub(super) fn report(
     compared: &Result<WorldComparison>,
     times: u32,
 ) -> String {
-    let (number, mut acts) = (scenario.number, scenario.acts.join(", "));
+    let number = scenario.number;
+    let mut acts = scenario.acts.join(", ");
     if times > 1 {
         let _ = write!(acts, "; the machine stood still, played {times} times");
     }

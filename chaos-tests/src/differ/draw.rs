@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn a_seed_draws_the_same_scenarios_however_many_are_asked_for() {
-        let (few, many) = (scenarios(7, 5), scenarios(7, 50));
+        let few = scenarios(7, 5);
+        let many = scenarios(7, 50);
         for (one, other) in few.iter().zip(&many) {
             assert_eq!(format!("{one:?}"), format!("{other:?}"));
         }

@@ -61,7 +61,8 @@ struct PlayedScenario {
 pub fn run(options: &DifferOptions, show: &(dyn Fn(&str) + Sync)) -> bool {
     let mut scenarios = draw::scenarios(options.seed, options.scenarios);
     scenarios.retain(|scenario| options.only.is_none_or(|only| scenario.number == only));
-    let (next, total) = (AtomicUsize::new(0), Mutex::new(compare::Total::default()));
+    let next = AtomicUsize::new(0);
+    let total = Mutex::new(compare::Total::default());
     let steadiness = Steadiness::new();
     let work = || {
         while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -112,7 +113,8 @@ fn play(
 }
 
 fn once(scenario: &Arc<DifferScenario>, options: &DifferOptions) -> Result<WorldComparison> {
-    let (processors, bandwidth) = (&scenario.processors, settings::bandwidth());
+    let processors = &scenario.processors;
+    let bandwidth = settings::bandwidth();
     let mut environment =
         TestEnvironment::with_sites(&options.base, processors, settings::SECTIONS, &bandwidth)?;
     let compared = in_both_worlds(scenario, &environment, &options.binary);

@@ -68,7 +68,8 @@ pub(super) fn play(
     let mut server = ServerProcess::new(binary, environment);
     server.start()?;
     let api = server.api()?;
-    let (ids, calls) = (BTreeMap::new(), CallCounts::default());
+    let ids = BTreeMap::new();
+    let calls = CallCounts::default();
     let drained = String::new();
     let mut user = RealUser {
         scenario,
@@ -107,7 +108,8 @@ impl RealUser<'_> {
     fn act(&mut self) -> Result<()> {
         self.await_rest()?;
         for (file, planned) in self.scenario.files.iter().enumerate() {
-            let (name, site) = (file_name(file), site_name(planned.site));
+            let name = file_name(file);
+            let site = site_name(planned.site);
             self.api.must(
                 "/v1/files",
                 &json!({ "name": name, "site": site, "path": name }),
@@ -298,9 +300,12 @@ fn set_another_boot(ready: &Path) -> Result<()> {
     let Ok(text) = fs::read_to_string(ready) else {
         return Ok(());
     };
-    let lines = text.lines().map(|line| match line.starts_with("boot ") {
-        true => "boot another\n".to_owned(),
-        false => format!("{line}\n"),
+    let lines = text.lines().map(|line| {
+        if line.starts_with("boot ") {
+            "boot another\n".to_owned()
+        } else {
+            format!("{line}\n")
+        }
     });
     Ok(fs::write(ready, lines.collect::<String>())?)
 }

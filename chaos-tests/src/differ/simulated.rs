@@ -68,15 +68,18 @@ pub(super) fn play(scenario: &Arc<DifferScenario>, program: &str) -> Result<Play
         ids: Rc::default(),
         drained: Rc::default(),
     };
-    let (mut begins, mut calls) = (BEGINS, CallCounts::default());
+    let mut begins = BEGINS;
+    let mut calls = CallCounts::default();
     let parts: Vec<_> = scenario
         .script
         .split_inclusive(ScriptStep::restarts)
         .collect();
     for (number, steps) in parts.iter().enumerate() {
-        let (seed, last) = (seed + number as u64, number + 1 == parts.len());
+        let seed = seed + number as u64;
+        let last = number + 1 == parts.len();
         let plan = RunPlan::undisturbed(begins, seed);
-        let (user, steps) = (user.clone(), steps.to_vec());
+        let user = user.clone();
+        let steps = steps.to_vec();
         let end = run_control_plane(&environment, plan, move |plane_run| async move {
             user.act(&plane_run, &steps, number == 0).await?;
             if last {

@@ -28,7 +28,8 @@ impl Steadiness {
     const STALL: Duration = Duration::from_millis(500);
 
     pub(super) fn new() -> Self {
-        let (stalled_at_ms, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let stalled_at_ms = AtomicU64::new(0);
+        let stop = AtomicBool::new(false);
         Self {
             began: Instant::now(),
             stalled_at_ms,

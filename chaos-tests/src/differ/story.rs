@@ -66,7 +66,8 @@ pub(super) fn in_memory(disk: &MemoryDisk) -> Result<Vec<JobStory>> {
 fn read(
     open: impl FnOnce(Sink, &mut dyn FnMut(Stored)) -> Result<Opened>,
 ) -> Result<Vec<JobStory>> {
-    let (mut loader, mut damage) = (Loader::default(), ControlFlow::Continue(()));
+    let mut loader = Loader::default();
+    let mut damage = ControlFlow::Continue(());
     let opened = open(Arc::new(|_| {}), &mut |stored| {
         if damage.is_continue() {
             damage = loader
@@ -208,7 +209,8 @@ fn line(event: &JobEvent) -> String {
             start_estimate,
             next_claim,
         } => {
-            (*start_estimate, *next_claim) = (Timestamp(0), Timestamp(0));
+            *start_estimate = Timestamp(0);
+            *next_claim = Timestamp(0);
         }
         JobEventKind::ClaimMissed { next_claim, .. } => *next_claim = Timestamp(0),
         JobEventKind::JobRequeued { not_before } => *not_before = Timestamp(0),
@@ -221,7 +223,9 @@ fn line(event: &JobEvent) -> String {
             held_for,
             ..
         } => {
-            (*host, *clock, *held_for) = ("".into(), None, None);
+            *host = "".into();
+            *clock = None;
+            *held_for = None;
         }
         JobEventKind::AttemptEnded {
             how: AttemptEnding::Lost(words),

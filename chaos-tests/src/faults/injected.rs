@@ -171,7 +171,8 @@ fn dies_between_gates(scene: &mut FaultScene) -> Result<()> {
     );
     scene.start_again("claim", "", "")?;
     scene.await_state(id, "finished")?;
-    let (job, runs) = (scene.job(id)?, scene.runs()?);
+    let job = scene.job(id)?;
+    let runs = scene.runs()?;
     ensure!(
         job["round"] == 2,
         "it finished with a round that was torn: {job}"

@@ -94,7 +94,8 @@ fn own_chunks(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
 
 /// Where the chunk of a component begins, and how long it is; none if no file is shared out.
 fn chunk(shares: &[u64], component: usize) -> Option<(u64, u64)> {
-    let (size, total) = (grain().len() as u64, shares.iter().sum::<u64>());
+    let size = grain().len() as u64;
+    let total = shares.iter().sum::<u64>();
     let own = shares.get(component)?;
     let before: u64 = shares[..component].iter().sum();
     let begin = size * before / total;

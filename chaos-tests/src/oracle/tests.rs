@@ -11,7 +11,9 @@ const INSTANCE: &str = "abcdefgh";
 fn event(at_ms: u64, name: &str, component: Option<u32>) -> HistoryEvent {
     let placed = name == "JobPlaced";
     let sites = vec!["s1".into(); if placed { 2 } else { 0 }];
-    let (name, round, detail) = (name.into(), placed.then_some(1), String::new());
+    let name = name.into();
+    let round = placed.then_some(1);
+    let detail = String::new();
     HistoryEvent {
         at_ms,
         name,
@@ -135,7 +137,8 @@ fn a_doubled_job_is_seen() {
     broken(OracleRule::NothingDoubled, |e| {
         e.promises.acknowledged.insert("one".into(), vec![1, 3]);
         let mut twin = e.jobs[1].clone();
-        (twin.id, twin.name) = (3, "one".into());
+        twin.id = 3;
+        twin.name = "one".into();
         e.jobs.push(twin);
     });
 }
@@ -151,7 +154,8 @@ fn a_refusal_is_seen() {
 fn a_second_start_of_an_attempt_is_seen() {
     broken(OracleRule::StartsOnce, |e| {
         let mut again = e.ledger.runs[2].clone();
-        (again.nonce, again.start_ms) = ("other".into(), 240);
+        again.nonce = "other".into();
+        again.start_ms = 240;
         e.ledger.runs.push(again);
     });
 }
@@ -206,7 +210,8 @@ fn a_job_that_is_reported_finished_without_its_payloads_is_seen() {
 fn a_job_that_is_reported_finished_although_its_parts_began_apart_is_seen() {
     broken(OracleRule::FinishedIsDone, |e| {
         let late = &mut e.ledger.runs[2];
-        (late.start_ms, late.end) = (late.start_ms + 31_000, Some((40_000, 0)));
+        late.start_ms += 31_000;
+        late.end = Some((40_000, 0));
     });
 }
 
@@ -292,7 +297,8 @@ fn a_second_start_of_what_must_not_run_twice_is_seen() {
 fn one_run_of_a_sweep_too_many_is_seen() {
     broken(OracleRule::LimitHolds, |e| {
         let mut other = e.jobs[0].clone();
-        (other.id, other.name) = (3, "three".into());
+        other.id = 3;
+        other.name = "three".into();
         e.jobs.push(other);
         e.jobs
             .iter_mut()

@@ -72,12 +72,13 @@ pub fn must(command: &mut Command) -> Result<String> {
     let done = command
         .output()
         .with_context(|| format!("cannot run {command:?}"))?;
-    match done.status.success() {
-        true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
-        false => bail!(
+    if done.status.success() {
+        Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+    } else {
+        bail!(
             "{command:?}: {}",
             String::from_utf8_lossy(&done.stderr).trim()
-        ),
+        )
     }
 }
 
@@ -196,7 +197,8 @@ fn writes(counters: &Path) -> Result<(u64, u64)> {
 /// # Errors
 /// It cannot be written.
 pub fn machine(directory: &Path, program: &Path) -> Result<PathBuf> {
-    let (machine, boot) = (directory.join("machine"), directory.join("boot"));
+    let machine = directory.join("machine");
+    let boot = directory.join("boot");
     let script = format!(
         "#!/bin/sh\nboot='{}'\ncat /proc/sys/kernel/random/uuid > \"$boot\" || exit 1\n\
          exec setpriv --pdeathsig KILL unshare --pid --fork --kill-child --mount-proc \\\n    \

@@ -76,7 +76,8 @@ impl PowerRunResult {
             let count = |is: fn(&CutResult) -> bool| cuts.iter().filter(|cut| is(cut)).count();
             let usable = count(|cut| cut.restart.is_some() && cut.unusable.is_empty());
             let kept = count(|cut| cut.restart.is_some() && cut.lost.is_empty());
-            let (all, started) = (cuts.len(), count(|cut| cut.restart.is_some()));
+            let all = cuts.len();
+            let started = count(|cut| cut.restart.is_some());
             format!("{name:14}{all:>6}{started:>9}{usable:>14}{kept:>14}\n")
         };
         for stage in PowerStage::ALL {

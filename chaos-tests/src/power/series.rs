@@ -52,7 +52,9 @@ impl<'a> Series<'a> {
         show: Show<'a>,
     ) -> Self {
         let random = StdRng::seed_from_u64(options.seed.wrapping_add(u64::from(first)));
-        let (cuts_made, broken, told) = (Vec::new(), Vec::new(), [0; 4]);
+        let cuts_made = Vec::new();
+        let broken = Vec::new();
+        let told = [0; 4];
         let mut series = Self {
             options,
             stop,
@@ -192,7 +194,8 @@ impl<'a> Series<'a> {
             exports.len(),
         ];
         (0..told.len()).for_each(|at| self.told[at] += told[at]);
-        let (api, environment) = (power.server.api()?, power.environment);
+        let api = power.server.api()?;
+        let environment = power.environment;
         let settled = settle::settle_and_judge(environment, &api, &promises, &mut [], SETTLE_MAX)?;
         self.broken.extend(judge::broken(&settled.1, &power.ended));
         Ok(())
@@ -286,7 +289,8 @@ impl Power<'_> {
                 return Ok(cut);
             }
         }
-        let (api, environment) = (self.server.api()?, self.environment);
+        let api = self.server.api()?;
+        let environment = self.environment;
         cut.unusable = judge::unusable_sites(environment, &api, self.crowd.as_ref(), number)?;
         let promises = self
             .crowd

@@ -252,7 +252,8 @@ mod tests {
     /// One component, three processors; it runs, and its second attempt is on its way.
     fn restarted() -> Job {
         let spec = shared_job(&[3], DurationMs(60_000), DurationMs(60_000), 0).unwrap();
-        let (begun, lrm_id) = (Timestamp(10), LrmId::new("1.delft").unwrap());
+        let begun = Timestamp(10);
+        let lrm_id = LrmId::new("1.delft").unwrap();
         let step = RestartStep::Staged;
         let restart = Restart {
             step,
@@ -301,7 +302,8 @@ mod tests {
     /// What the record of a restarted component's job states, and what is in doubt, if it was
     /// seen at its gate at 100 and this became durable at once at 5000.
     fn stated(seen: &[JobEventKind]) -> (u64, (u64, u64)) {
-        let (mut job, mut accounts) = (restarted(), GateAccounts::default());
+        let mut job = restarted();
+        let mut accounts = GateAccounts::default();
         let host = Arc::from("node");
         let ready = JobEventKind::ComponentReady {
             component: RESTARTED,

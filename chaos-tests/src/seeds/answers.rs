@@ -152,7 +152,8 @@ mod tests {
     }
 
     fn error(job: u64) -> SiteCommand {
-        let (component, attempt) = (ComponentIndex(0), Attempt(1));
+        let component = ComponentIndex(0);
+        let attempt = Attempt(1);
         SiteCommand::RecordError {
             attempt: AttemptId {
                 job: JobId(job),
@@ -177,7 +178,8 @@ mod tests {
 
     #[test]
     fn an_error_that_is_told_with_a_reset_and_after_it_counts_again() {
-        let (earlier, asked_at) = (Timestamp(1_000), Timestamp(2_000));
+        let earlier = Timestamp(1_000);
+        let asked_at = Timestamp(2_000);
         let site = SiteRecord::new(SiteName::new("leiden").unwrap());
         let counted = (1..=3).fold(site, |site, job| decided(site, error(job), earlier));
         assert!(matches!(counted.breaker, Breaker::Open { .. }));

@@ -120,9 +120,10 @@ fn contest(scenario: &mut SeedScenario, chance: &mut StdRng) {
     for job in &mut scenario.jobs {
         // Those of the upper classes wait for input, while the others begin at once.
         let high = chance.random_bool(0.5);
-        let [above, below] = match high {
-            true => [Priority::SuperHigh, Priority::High],
-            false => [Priority::Low, Priority::SuperLow],
+        let [above, below] = if high {
+            [Priority::SuperHigh, Priority::High]
+        } else {
+            [Priority::Low, Priority::SuperLow]
         };
         job.rare_options.priority = if chance.random_bool(0.5) {
             above
@@ -227,7 +228,8 @@ fn twins(scenario: &mut SeedScenario, chance: &mut StdRng) {
         if let Some(kind) = kinds.choose(chance).filter(|_| chance.random_bool(0.9)) {
             job.components.clone_from(&kind.components);
             job.flexible.clone_from(&kind.flexible);
-            (job.input, job.output) = (kind.input, kind.output);
+            job.input = kind.input;
+            job.output = kind.output;
             job.rare_options.clone_from(&kind.rare_options);
         }
     }
@@ -252,27 +254,25 @@ fn parting(scenario: &mut SeedScenario, chance: &mut StdRng) {
         if job.components.len() < 2 {
             job.components.push(small);
         }
-        (
-            job.flexible,
-            job.rare_options.constraint,
-            job.rare_options.fixed_from,
-        ) = (None, None, None);
-        (
-            job.rare_options.apart,
-            job.rare_options.rerunnable,
-            job.rare_options.waits,
-        ) = (true, true, false);
+        job.flexible = None;
+        job.rare_options.constraint = None;
+        job.rare_options.fixed_from = None;
+        job.rare_options.apart = true;
+        job.rare_options.rerunnable = true;
+        job.rare_options.waits = false;
         job.rare_options.max_retries = chance.random_range(1..=3);
         job.wall_time = within(chance, MINUTE, 5 * MINUTE);
-        job.run_time = match chance.random_bool(0.6) {
-            true => job.wall_time + within(chance, 3 * MINUTE, 12 * MINUTE),
-            false => within(chance, 1_000, job.wall_time.0),
+        job.run_time = if chance.random_bool(0.6) {
+            job.wall_time + within(chance, 3 * MINUTE, 12 * MINUTE)
+        } else {
+            within(chance, 1_000, job.wall_time.0)
         };
         job.input = chance
             .random_bool(0.5)
             .then(|| chance.random_range(0..READ_BY_MANY));
     }
-    let (until, sites) = (until(scenario), scenario.sites.len());
+    let until = until(scenario);
+    let sites = scenario.sites.len();
     let mut at = BEGINS + within(chance, 0, 5 * MINUTE);
     while at < until {
         let site = chance.random_range(0..sites);

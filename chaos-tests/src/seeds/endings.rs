@@ -131,7 +131,8 @@ fn without_reason(job: &Job, deeds: &JobSiteEvents, ended: Timestamp) -> Option<
         RestartScope::Component => deeds.rounds.len(),
     };
     let erred = deeds.erred && starts > spec.max_retries as usize;
-    let (id, why) = (job.id, &job.phase);
+    let id = job.id;
+    let why = &job.phase;
     (!erred).then(|| format!("job {id} failed after {starts} starts: {why:?}"))
 }
 

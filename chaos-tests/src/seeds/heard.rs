@@ -70,7 +70,8 @@ pub(super) async fn watch(
     let mut since: BTreeMap<News, Timestamp> = BTreeMap::new();
     loop {
         plane_run.until(plane_run.clock.now() + EVERY).await;
-        let (now, news) = (plane_run.clock.now(), not_taken_up(&plane_run));
+        let now = plane_run.clock.now();
+        let news = not_taken_up(&plane_run);
         since.retain(|old, _| news.contains(old));
         for news in news {
             let heard = *since.entry(news.clone()).or_insert(now);
@@ -92,7 +93,8 @@ fn stalled(plane_run: &ControlPlaneRun, news: &News, since: Timestamp) -> Durati
 }
 
 fn not_taken_up(plane_run: &ControlPlaneRun) -> Vec<News> {
-    let (view, shared) = (plane_run.plane.view(), plane_run.plane.shared());
+    let view = plane_run.plane.view();
+    let shared = plane_run.plane.shared();
     let jobs = view
         .jobs
         .values()

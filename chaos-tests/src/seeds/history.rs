@@ -120,7 +120,8 @@ impl SeenJobs {
 
     /// Another control plane begins to run.
     fn begin(&mut self, plane_run: &ControlPlaneRun) {
-        let (view, its_now) = (&plane_run.plane.view(), plane_run.plane.now());
+        let view = &plane_run.plane.view();
+        let its_now = plane_run.plane.now();
         match unseen(&**plane_run.plane.store(), view, &self.last) {
             Ok(unseen) => unseen.into_iter().for_each(|unseen| self.catch_up(unseen)),
             Err(problem) => self
@@ -201,7 +202,8 @@ impl SeenJobs {
                 self.violations
                     .extend(broken.map(|text| format!("the breaker erred: {text}")));
                 if new.consecutive_errors > old.consecutive_errors && self.is_cut_off(now) {
-                    let (site, latest) = (&new.site, new.recent_errors.back());
+                    let site = &new.site;
+                    let latest = new.recent_errors.back();
                     let text =
                         format!("a site was charged while we are cut off: {site}, {latest:?}");
                     self.violations.push(text);
@@ -234,7 +236,8 @@ impl SeenJobs {
                 self.windows
                     .insert((new.id, *round), StartWindow::new(earliest, latest));
             }
-            let (name, to) = (event.what.name(), folded.phase.kind());
+            let name = event.what.name();
+            let to = folded.phase.kind();
             if name == "JobPlaced" && folded.frozen_by.is_some() {
                 self.break_rule("a frozen job was placed", new, name);
             }
@@ -297,7 +300,8 @@ impl SeenJobs {
                 let seen = self.sites.get(site);
                 let seen = seen.filter(|(_, record)| view.sites.get(site) == Some(record));
                 let closed = seen.is_some_and(|(since, record)| {
-                    let (to, from) = (event.at, Timestamp(event.at.0 - KNOWN_WITHIN.0));
+                    let to = event.at;
+                    let from = Timestamp(event.at.0 - KNOWN_WITHIN.0);
                     let at = |at| sites::keeps_away(record, at);
                     *since + KNOWN_WITHIN < now
                         && at(from)
@@ -386,7 +390,8 @@ impl SeenJobs {
                     let Some(charge) = self.owed.remove(&(job.id, *component)) else {
                         continue;
                     };
-                    let (component, attempt) = (*component, charge.attempt);
+                    let component = *component;
+                    let attempt = charge.attempt;
                     let id = AttemptId {
                         job: job.id,
                         component,

@@ -174,8 +174,11 @@ fn held_beside(holds: &SeenHolds, stays: &BTreeMap<HeldPart, Stay>) -> Vec<Strin
         });
         let beside = beside.filter(|(part, _)| !holds.is_abandoned(part));
         found.extend(beside.map(|((.., attempt), other)| {
-            let (site, here, number) = (&other.site, &stay.site, component.0);
-            let (first, second) = (attempt.0, later.2.0);
+            let site = &other.site;
+            let here = &stay.site;
+            let number = component.0;
+            let first = attempt.0;
+            let second = later.2.0;
             format!("job {job}: {number}-{second} came to {here} while {number}-{first} held processors at {site}")
         }));
     }
@@ -194,8 +197,10 @@ fn held_on(
         let free_by = *given_at + FREE_WITHIN;
         let held = stay.until.is_none_or(|until| until > free_by);
         let well = held && is_well(scenario, &stay.site, *given_at, free_by);
-        let ((job, component, attempt), site) = (part, &stay.site);
-        let (number, attempt) = (component.0, attempt.0);
+        let (job, component, attempt) = part;
+        let site = &stay.site;
+        let number = component.0;
+        let attempt = attempt.0;
         well.then(|| {
             format!("job {job}: {number}-{attempt} was given back and held on at {site} after {FREE_WITHIN}")
         })
@@ -275,7 +280,8 @@ mod tests {
     #[test]
     fn what_was_given_up_before_a_death_may_live_on_without_a_record() {
         let mut holds = SeenHolds::default();
-        let (component, attempt) = (ComponentIndex(0), Attempt(1));
+        let component = ComponentIndex(0);
+        let attempt = Attempt(1);
         let ended = |how| JobEvent {
             at: Timestamp(40),
             what: JobEventKind::AttemptEnded {

@@ -51,10 +51,12 @@ fn ends(job: &Job, now: Timestamp) -> impl Iterator<Item = VainPart> {
 pub(super) async fn watch(plane_run: ControlPlaneRun, seen: Rc<RefCell<SeenJobs>>) {
     let mut to_end = ToEnd::default();
     loop {
-        let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
+        let view = plane_run.plane.view();
+        let now = plane_run.plane.now();
         let parts = view.jobs.values().flat_map(|job| ends(job, now));
         if let Some((job, component, attempt)) = to_end.look(parts, now) {
-            let (component, attempt) = (component.0, attempt.0);
+            let component = component.0;
+            let attempt = attempt.0;
             let text = format!(
                 "an order to end comes to nothing: job {job}, {component}-{attempt}, for {ENDED_WITHIN}"
             );
@@ -74,7 +76,8 @@ mod tests {
 
     #[test]
     fn only_an_end_that_was_due_all_the_time_is_late() {
-        let (mut to_end, begins) = (ToEnd::default(), Timestamp(0));
+        let mut to_end = ToEnd::default();
+        let begins = Timestamp(0);
         let mut look = |parts: &[VainPart], at| to_end.look(parts.iter().copied(), at);
         assert_eq!(look(&[SLOW, OTHER], begins), None);
         assert_eq!(look(&[SLOW], begins + DurationMs(1)), None);

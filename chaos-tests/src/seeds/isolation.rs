@@ -59,7 +59,8 @@ pub(super) async fn watch(
 
 /// Jobs that could be placed if there were room. Runs of sweeps may not have their turn.
 fn waiting(plane_run: &ControlPlaneRun) -> Vec<cospan_domain::ids::JobId> {
-    let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
+    let view = plane_run.plane.view();
+    let now = plane_run.plane.now();
     let waits = |job: &&Arc<Job>| {
         let ready = matches!(job.phase, JobPhase::Queued { not_before, .. } if not_before <= now);
         let alone = job.spec.run.task.is_none();

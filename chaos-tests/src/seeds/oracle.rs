@@ -87,7 +87,8 @@ impl RequestedRound {
             RequestType::Flexible(_) => None,
         };
         let apart = spec.run.restart_scope == RestartScope::Component;
-        let (processors, parallel) = (spec.total_resources().processors, is_parallel(spec));
+        let processors = spec.total_resources().processors;
+        let parallel = is_parallel(spec);
         let molded = spec
             .run
             .molding
@@ -251,11 +252,13 @@ fn mistimed(
         .iter()
         .filter(|_| evidence.clocks_apart == DurationMs::ZERO);
     let judged = judged.filter_map(|(id, rounds)| {
-        let (job, (kind, durable)) = (evidence.jobs.get(id)?, evidence.ended.get(id)?);
+        let job = evidence.jobs.get(id)?;
+        let (kind, durable) = evidence.ended.get(id)?;
         let [parts] = &rounds[..] else { return None };
         let known = parts.values().map(|(.., tag)| {
             let life = lives.get(tag)?;
-            let (submitted, opened) = (life.submitted?, life.opened.as_ref()?.0);
+            let submitted = life.submitted?;
+            let opened = life.opened.as_ref()?.0;
             // Since when it holds its processors the site says, by its own clock.
             let started = life.started? - clock_steps(evidence.world, submitted, opened);
             Some((submitted, (life.processors, started, opened)))

@@ -143,7 +143,8 @@ mod tests {
     /// Two components; the gate of the second is opened when the first is over.
     fn ledger(told: &dyn Fn(u32) -> Option<LedgerEvent>) -> Vec<LedgerEntry> {
         let entry = |at, component: u32, deed| {
-            let (at, site) = (Timestamp(at), peer(component).site);
+            let at = Timestamp(at);
+            let site = peer(component).site;
             LedgerEntry {
                 at,
                 site,
@@ -196,7 +197,8 @@ mod tests {
 
     #[test]
     fn another_rank_site_host_attempt_or_size_is_seen() {
-        let (here, other) = (peer(0), peer(1));
+        let here = peer(0);
+        let other = peer(1);
         let wrong = [
             Peer {
                 site: other.site.clone(),

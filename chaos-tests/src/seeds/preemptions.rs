@@ -140,7 +140,8 @@ impl Preemptions {
         }
         let of = |id| self.classes.get(id).copied();
         let settled = |id| of(id).filter(|class| class.is_settled(now, stalled));
-        let (own, other) = (settled(&job.id)?, settled(&by)?);
+        let own = settled(&job.id)?;
+        let other = settled(&by)?;
         let lower = own.priority < other.priority;
         (!lower).then(|| format!("as {own:?} it gives way to job {by} as {other:?}"))
     }

@@ -103,7 +103,8 @@ fn mold(job: &mut DrawnJob, chance: &mut StdRng) {
 /// Lets the last component of a job begin later than the others, which takes a promise of all of it
 /// that is not moved by itself.
 fn spread(job: &mut DrawnJob, chance: &mut StdRng) {
-    let (is_spread, after) = (chance.random_bool(0.4), chance.random_range(1..=HOUR));
+    let is_spread = chance.random_bool(0.4);
+    let after = chance.random_range(1..=HOUR);
     // It may have been drawn before.
     job.rare_options.last_after = DurationMs::ZERO;
     let wish = job
@@ -114,7 +115,8 @@ fn spread(job: &mut DrawnJob, chance: &mut StdRng) {
         return;
     };
     if is_spread {
-        let (flexible, unreserved) = (false, false);
+        let flexible = false;
+        let unreserved = false;
         job.rare_options.promised = Some(ReservationTerms {
             flexible,
             unreserved,

@@ -51,13 +51,14 @@ fn missing(world: &World, instance: InstanceId, job: &Job) -> Vec<String> {
     let promised = placed.filter_map(|placed| Some((placed, placed.acquisition.promised()?)));
     let broken = promised.filter_map(|(placed, promised)| {
         // Those of a shared one are looked at by its site's record.
-        let tag = match promised.shared {
-            true => return None,
-            false => ReservationTag {
+        let tag = if promised.shared {
+            return None;
+        } else {
+            ReservationTag {
                 instance,
                 job: job.id,
                 serial: promised.serial,
-            },
+            }
         };
         let site = &world.sites()[world.index_of(&placed.site)?.index()];
         let lease = site
@@ -65,7 +66,8 @@ fn missing(world: &World, instance: InstanceId, job: &Job) -> Vec<String> {
             .find(|(held, _)| **held == tag)
             .map(|(_, lease)| *lease);
         let is_held = lease.is_some_and(|lease| {
-            let (from, to) = (lease.span.from, lease.span.to);
+            let from = lease.span.from;
+            let to = lease.span.to;
             (from, to, lease.expires) == (promised.from, promised.to, None)
         });
         let text = format!(
@@ -136,7 +138,9 @@ pub(super) fn begun_at_other_times(evidence: &SeedEvidence<'_>) -> Vec<String> {
         match (&entry.deed, rounds.get(&entry.tag)) {
             (LedgerEvent::Opened(round, _), None) => drop(rounds.insert(entry.tag, *round)),
             (LedgerEvent::Began, Some(round)) => {
-                let (component, at, round) = (entry.tag.component, entry.at, *round);
+                let component = entry.tag.component;
+                let at = entry.at;
+                let round = *round;
                 begun.entry(entry.tag.job).or_default().push(BegunPayload {
                     component,
                     at,
@@ -194,7 +198,8 @@ mod tests {
 
     #[test]
     fn a_start_is_judged_by_what_its_own_round_was_promised() {
-        let (job, hour) = (JobId(1), |hours: u64| Timestamp(hours * 3_600_000));
+        let job = JobId(1);
+        let hour = |hours: u64| Timestamp(hours * 3_600_000);
         let window = |from| StartWindow::new(hour(from), hour(from + 1));
         // It began as promised, came to nothing, and was moved before it was placed again.
         let promised = [((job, Round(1)), window(1)), ((job, Round(2)), window(5))].into();

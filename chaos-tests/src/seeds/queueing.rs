@@ -163,7 +163,8 @@ impl Queues {
     /// The job waits in this class now, though it may change again within the same write.
     fn enter(&mut self, id: JobId, class: Priority, now: Timestamp) {
         if let Some(waiting) = self.waiting.get_mut(&id) {
-            (waiting.class, waiting.moved) = (class, Some(now));
+            waiting.class = class;
+            waiting.moved = Some(now);
         }
     }
 
@@ -247,7 +248,8 @@ mod tests {
 
     #[test]
     fn who_is_moved_and_rises_in_one_write_rises_from_where_it_was_moved_to() {
-        let (id, at) = (JobId(1), Timestamp(1));
+        let id = JobId(1);
+        let at = Timestamp(1);
         let parameters = QueueParameters {
             promote_after: Some(1),
             ..QueueParameters::default()

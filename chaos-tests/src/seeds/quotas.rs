@@ -86,7 +86,8 @@ pub(super) fn exceeded(
     let JournalChange::Job { new, events, .. } = change else {
         return Vec::new();
     };
-    let (view, instance) = (plane_run.plane.view(), plane_run.plane.shared().instance);
+    let view = plane_run.plane.view();
+    let instance = plane_run.plane.shared().instance;
     let asks = events.iter().any(|event| {
         matches!(
             event.what,
@@ -214,9 +215,11 @@ mod tests {
 
     /// A reservation for which a site was not asked, as its user holds too much there.
     fn withheld(spent: bool) -> JobReservations {
-        let (resources, length) = (Resources::processors(2), DurationMs(1_000));
+        let resources = Resources::processors(2);
+        let length = DurationMs(1_000);
         let sites = vec![SiteName::new("delft").unwrap()];
-        let (component, offset) = (ComponentIndex(0), DurationMs::ZERO);
+        let component = ComponentIndex(0);
+        let offset = DurationMs::ZERO;
         let part = CoallocationPart {
             component,
             resources,

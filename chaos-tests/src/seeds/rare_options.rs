@@ -131,9 +131,10 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
         let rare_options = RareOptions {
             fixed_from: fixed_from.filter(|_| small),
             constraint: None,
-            priority: match classes {
-                true => Priority::ALL[chance.random_range(0..Priority::ALL.len())],
-                false => Priority::Low,
+            priority: if classes {
+                Priority::ALL[chance.random_range(0..Priority::ALL.len())]
+            } else {
+                Priority::Low
             },
             rerunnable: !once,
             waits: patient,
@@ -210,7 +211,8 @@ pub(super) fn hasten(scenario: &mut SeedScenario, hurry: u64) {
 /// What some sites satisfy: another than this, one of these, a half of the country.
 fn draw_constraint(chance: &mut StdRng, names: &[SiteName]) -> Constraint {
     let mut name = || -> Arc<str> { names[chance.random_range(0..names.len())].as_str().into() };
-    let (one, other) = (name(), name());
+    let one = name();
+    let other = name();
     let place = |rule| Constraint {
         key: "place".into(),
         rule,
@@ -257,7 +259,8 @@ pub(super) fn draw_queue(seed: u64) -> QueueParameters {
 fn draw_hoard(seed: u64) -> StarvationGuardParameters {
     let mut chance = StdRng::seed_from_u64(seed ^ STARVATION_GUARDS);
     let mut within = |least, most| DurationMs(chance.random_range(least * MINUTE..=most * MINUTE));
-    let (after, time) = (within(1, 10), within(2, 20));
+    let after = within(1, 10);
+    let time = within(2, 20);
     StarvationGuardParameters {
         after: chance.random_bool(0.8).then_some(after),
         share: PerMillion([250_000, 500_000, 1_000_000][chance.random_range(0..3)]),

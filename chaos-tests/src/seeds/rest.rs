@@ -28,7 +28,8 @@ const GIANT: u32 = 1_000_000;
 /// # Errors
 /// What is left.
 pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> Result<()> {
-    let (view, now) = (plane_run.plane.view(), plane_run.clock.now());
+    let view = plane_run.plane.view();
+    let now = plane_run.clock.now();
     ensure!(view.folds_agree(), "a fold differs from a fresh one");
     for job in view.jobs.values() {
         if let JobPhase::Finished { at }
@@ -62,10 +63,8 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
         leaks.is_empty(),
         "what is deducted is owned by no job: {leaks:?}"
     );
-    let (open, shown) = (
-        shared.deductions.open(),
-        shared.metrics.provisional_plans.get(),
-    );
+    let open = shared.deductions.open();
+    let shown = shared.metrics.provisional_plans.get();
     ensure!(
         (open, shown) == (0, 0),
         "{open} plans are open at rest, and {shown} are shown"
@@ -123,7 +122,8 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
             .live
             .site(&site.name)
             .map(|report| report.contact);
-        let (name, state) = (&site.name, site.state);
+        let name = &site.name;
+        let state = site.state;
         ensure!(
             is_well,
             "site {name} is {state:?} although nothing is wrong: {known:?}, {now:?}"

@@ -119,7 +119,8 @@ pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
         let seed = scenario.seed;
         RunPlan::undisturbed(begins, seed)
     };
-    let (mut now, mut control_plane_runs) = (BEGINS, 0);
+    let mut now = BEGINS;
+    let mut control_plane_runs = 0;
     let mut kills = scenario.kills.iter();
     while now < scenario.calm_at && control_plane_runs < REIGNS_MAX {
         let kill = kills.next();
@@ -147,7 +148,8 @@ pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
         ..undisturbed(now)
     };
     let not_live = calm(&environment, plan, &scenario, &known, &seen)?;
-    let (known, seen) = (known.take(), seen.take());
+    let known = known.take();
+    let seen = seen.take();
     let unsafe_ = judged(&environment, &scenario, instance, &known, &seen)?;
     let finished = |(kind, _): &&(_, Timestamp)| *kind == PhaseKind::Finished;
     Ok(SeedVerdict {
@@ -238,8 +240,10 @@ fn lived(environment: &SimEnvironment) -> Vec<(Timestamp, Option<JobId>, String)
 }
 
 fn environment(scenario: &SeedScenario, instance: InstanceId) -> Result<SimEnvironment> {
-    let (sites, seed) = (scenario.sites.clone(), scenario.seed);
-    let (launch_max, wall_late) = (scenario.launch_max, scenario.wall_late);
+    let sites = scenario.sites.clone();
+    let seed = scenario.seed;
+    let launch_max = scenario.launch_max;
+    let wall_late = scenario.wall_late;
     let pace = SimulatedPace {
         launch_max,
         wall_late,
@@ -308,9 +312,10 @@ fn environment(scenario: &SeedScenario, instance: InstanceId) -> Result<SimEnvir
 /// A faulty disk where anything is wrong with it. What is acknowledged before it is on the
 /// disk lies in memory: that planted bug needs no other trouble.
 fn store_disk(scenario: &SeedScenario) -> StoreDisk {
-    match scenario.fault_rates.disk.exists() && !bug(Bug::SkipSync) {
-        true => StoreDisk::Faulty(FaultDisk::default()),
-        false => StoreDisk::default(),
+    if scenario.fault_rates.disk.exists() && !bug(Bug::SkipSync) {
+        StoreDisk::Faulty(FaultDisk::default())
+    } else {
+        StoreDisk::default()
     }
 }
 
@@ -335,7 +340,9 @@ fn troubled(
     known: &Rc<RefCell<UserState>>,
     seen: &Rc<RefCell<SeenJobs>>,
 ) -> Result<Timestamp> {
-    let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
+    let scenario = scenario.clone();
+    let known = known.clone();
+    let seen = seen.clone();
     let tally = environment.call_faults.tally().clone();
     let end: RunEnd<()> = run_control_plane(environment, plan, move |plane_run| async move {
         let watching = watch(plane_run.clone(), scenario.clone(), seen.clone());
@@ -377,7 +384,9 @@ fn calm(
     known: &Rc<RefCell<UserState>>,
     seen: &Rc<RefCell<SeenJobs>>,
 ) -> Result<Option<String>> {
-    let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
+    let scenario = scenario.clone();
+    let known = known.clone();
+    let seen = seen.clone();
     let tally = environment.call_faults.tally().clone();
     let end = run_control_plane(environment, plan, move |plane_run| async move {
         let following = follow(plane_run.clone(), seen.clone(), changes_max(&scenario));
@@ -542,7 +551,9 @@ fn judged(
             _ => None,
         });
     let asked_to_cancel = asked_to_cancel.chain(known.waited).collect();
-    let (jobs, ended, apart) = (&seen.last, &seen.ended, apart_max(scenario));
+    let jobs = &seen.last;
+    let ended = &seen.ended;
+    let apart = apart_max(scenario);
     let unfounded = environment.world.read(|world| {
         unfounded(
             jobs,
@@ -553,7 +564,8 @@ fn judged(
             &asked_to_cancel,
         )
     });
-    let (holds, sweeps) = (&seen.holds, &scenario.sweeps);
+    let holds = &seen.holds;
+    let sweeps = &scenario.sweeps;
     let (held, crowded) = environment.world.read(|world| {
         let ledger = world.ledger().entries();
         let held = wrongly_held(holds, scenario, ledger, instance, jobs);

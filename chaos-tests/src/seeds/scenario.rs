@@ -436,9 +436,10 @@ fn draw_job(drawing: &mut ScenarioDrawing, files: usize, sites: usize) -> DrawnJ
         .map(|_| drawing.chance.random_range(1..=8))
         .collect();
     let run_time = drawing.within(1_000, 20 * MINUTE);
-    let wall_time = match drawing.chance.random_bool(0.95) {
-        true => DurationMs(run_time.0 + MINUTE),
-        false => DurationMs(run_time.0 / 2 + 1),
+    let wall_time = if drawing.chance.random_bool(0.95) {
+        DurationMs(run_time.0 + MINUTE)
+    } else {
+        DurationMs(run_time.0 / 2 + 1)
     };
     let code = i32::from(drawing.chance.random_bool(0.03));
     let reads = drawing.chance.random_bool(0.4);
@@ -463,9 +464,10 @@ fn draw_job(drawing: &mut ScenarioDrawing, files: usize, sites: usize) -> DrawnJ
 /// Bounds, or the drawn components as the preferred of two splits.
 fn draw_split(drawing: &mut ScenarioDrawing, components: &[u32]) -> Flexible {
     let total: u32 = components.iter().sum();
-    let splits = match drawing.chance.random_bool(0.3) {
-        true => vec![components.to_vec(), vec![total]],
-        false => Vec::new(),
+    let splits = if drawing.chance.random_bool(0.3) {
+        vec![components.to_vec(), vec![total]]
+    } else {
+        Vec::new()
     };
     // The smallest site has eight processors: so many components always find their sites.
     let most = drawing.chance.random_range(total.div_ceil(8)..=4);
@@ -485,9 +487,10 @@ fn draw_claim(drawing: &mut ScenarioDrawing) -> ClaimParameters {
     ClaimParameters {
         threshold: ratio([0, 500_000, 1_000_000]),
         l: ratio([0, 750_000, 1_000_000]),
-        min_claim_step: match often {
-            true => MinClaimStep::Fixed(DurationMs(5_000)),
-            false => MinClaimStep::Auto,
+        min_claim_step: if often {
+            MinClaimStep::Fixed(DurationMs(5_000))
+        } else {
+            MinClaimStep::Auto
         },
         ..ClaimParameters::default()
     }
@@ -524,7 +527,9 @@ fn draw_quotas(drawing: &mut ScenarioDrawing, sites: &[ClusterSpec]) -> BTreeMap
 }
 
 fn draw_deals(drawing: &mut ScenarioDrawing, jobs: usize) -> Vec<(Timestamp, UserAction)> {
-    let (cancels, freezes, fussy) = (drawing.exists(), drawing.exists(), drawing.exists());
+    let cancels = drawing.exists();
+    let freezes = drawing.exists();
+    let fussy = drawing.exists();
     let mut actions = Vec::new();
     for number in 0..jobs {
         let at = drawing.moment();

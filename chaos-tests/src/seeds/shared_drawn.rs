@@ -189,7 +189,8 @@ fn at_several(scenario: &SeedScenario, chance: &mut StdRng, wish: &mut SharedTer
 /// Changes who may use one, while it may be used.
 fn allow(chance: &mut StdRng, name: &ReservationName) -> Result<Operation> {
     let mut key = || KeyName::new(USERS[chance.random_range(0..USERS.len())]);
-    let (one, other) = (key()?, key()?);
+    let one = key()?;
+    let other = key()?;
     let access = match chance.random_range(0..3) {
         0 => ReservationAccess::Everybody,
         1 => ReservationAccess::Only([one].into()),

@@ -59,7 +59,8 @@ pub(super) fn used_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
             ));
             continue;
         };
-        let (wish, owner) = (&known.wish, &job.owner);
+        let wish = &known.wish;
+        let owner = &job.owner;
         // Whoever was let in runs on when it is for others.
         let may = allowed
             .iter()
@@ -79,7 +80,8 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> V
     let JournalChange::Site { old, new } = change else {
         return Vec::new();
     };
-    let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
+    let view = plane_run.plane.view();
+    let now = plane_run.plane.now();
     // It may have been given back since.
     if view.sites.get(&new.site) != Some(new) {
         return Vec::new();
@@ -149,7 +151,8 @@ fn kept_early(
     };
     let lease = lease_of(world, instance, record, shared).filter(|lease| lease.expires.is_none());
     let text = |lease: &Reservation| {
-        let (name, site) = (&shared.wish.name, &record.site);
+        let name = &shared.wish.name;
+        let site = &record.site;
         format!(
             "{name} at {site} is {:?}, and the site keeps {lease:?}",
             shared.stage
@@ -202,7 +205,8 @@ fn lost_in_silence(old: &SiteRecord, new: &SiteRecord, now: Timestamp) -> Option
 const SET_BACK: DurationMs = DurationMs(2 * HOUR);
 
 fn named_twice(view: &View, shared: &SharedReservation, now: Timestamp) -> Option<String> {
-    let (name, now) = (&shared.wish.name, now + SET_BACK);
+    let name = &shared.wish.name;
+    let now = now + SET_BACK;
     let named = view.sites.values().flat_map(|site| &site.shared);
     let live = named.filter(|other| other.wish.name == *name && !other.is_over(now));
     // Its other parts, and starts that were tried in vain, are no other reservations.
@@ -237,7 +241,8 @@ fn missing(
 
 /// Whether records and sites agree about what is kept, once all has come to rest.
 pub(super) fn disagreements(plane_run: &ControlPlaneRun, instance: InstanceId) -> Vec<String> {
-    let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
+    let view = plane_run.plane.view();
+    let now = plane_run.plane.now();
     plane_run.world.read(|world| {
         let records = view.sites.values();
         let kept = records.flat_map(|record| record.shared.iter().map(move |kept| (record, kept)));

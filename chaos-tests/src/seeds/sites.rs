@@ -31,7 +31,8 @@ pub(super) fn broken(
             (is_below || waits) && are_of_different_jobs(new)
         }
         (Breaker::Closed, Breaker::Open { trips, .. }) => {
-            let (errors, added) = (new.consecutive_errors, errors_added(old, new));
+            let errors = new.consecutive_errors;
+            let added = errors_added(old, new);
             // Of what was written at once a success may have come between, or last.
             let until_success = old.consecutive_errors + added.saturating_sub(errors);
             let reached = (charged && errors >= threshold)
@@ -72,8 +73,10 @@ pub(super) fn broken(
     };
     let holds = holds && is_told(old, new);
     (!holds).then(|| {
-        let (before, after) = (old.consecutive_errors, new.consecutive_errors);
-        let (from, to) = (&old.breaker, &new.breaker);
+        let before = old.consecutive_errors;
+        let after = new.consecutive_errors;
+        let from = &old.breaker;
+        let to = &new.breaker;
         format!(
             "{}: {from:?} ({before} errors) led to {to:?} ({after} errors)",
             new.site
@@ -226,7 +229,8 @@ mod tests {
             probe_at,
             trips: 1,
         };
-        (old.consecutive_errors, new.consecutive_errors) = (before, after);
+        old.consecutive_errors = before;
+        new.consecutive_errors = after;
         new.last_notification = NotificationId(1);
         old.recent_errors
             .extend((0..before.into()).map(|number| error(90 + number)));
@@ -288,7 +292,8 @@ mod tests {
             probe_at,
             trips: 2,
         };
-        (old.consecutive_errors, new.consecutive_errors) = (before, after);
+        old.consecutive_errors = before;
+        new.consecutive_errors = after;
         new.last_notification = NotificationId(1);
         new.recent_errors.extend((0..new_errors).map(error));
         broken(&old, &new, &parameters)
@@ -305,7 +310,8 @@ mod tests {
     }
 
     fn own_probe() -> Option<OwnProbe> {
-        let (number, owner) = (Attempt(1), KeyName::new("mallory").unwrap());
+        let number = Attempt(1);
+        let owner = KeyName::new("mallory").unwrap();
         Some(OwnProbe {
             number,
             owner,
@@ -326,7 +332,8 @@ mod tests {
             ..site.clone()
         };
         assert_eq!(broken(&site, &probed, &parameters), None);
-        let (since, until) = (Timestamp(1), Timestamp(2));
+        let since = Timestamp(1);
+        let until = Timestamp(2);
         let owner = KeyName::new("mallory").unwrap();
         let kept_off = vec![KeptOff {
             owner,
@@ -380,7 +387,8 @@ mod tests {
         let mut old = SiteRecord::new(SiteName::new("delft").unwrap());
         old.recent_errors.push_back(error(1));
         let mut new = old.clone();
-        (old.consecutive_errors, new.consecutive_errors) = (1, 2);
+        old.consecutive_errors = 1;
+        new.consecutive_errors = 2;
         new.recent_errors.push_back(error(2));
         assert_eq!(broken(&old, &new, &parameters), None);
         new.recent_errors.pop_back();

@@ -35,7 +35,8 @@ pub(super) async fn watch(
     scenario: Arc<SeedScenario>,
     seen: Rc<RefCell<SeenJobs>>,
 ) {
-    let (mut withheld, mut tried) = (Withheld::default(), TriedJobs::default());
+    let mut withheld = Withheld::default();
+    let mut tried = TriedJobs::default();
     let mut beside: BTreeMap<(JobId, SiteName), Timestamp> = BTreeMap::new();
     for look in 0_u32.. {
         plane_run.until(plane_run.clock.now() + EVERY).await;
@@ -120,7 +121,8 @@ impl TriedJobs {
         queue: &QueueParameters,
         now: Timestamp,
     ) -> Vec<String> {
-        let (view, its_now) = (plane_run.plane.view(), plane_run.plane.now());
+        let view = plane_run.plane.view();
+        let its_now = plane_run.plane.now();
         let metrics = &plane_run.plane.shared().metrics;
         let deaths = metrics
             .actor_restarts
@@ -162,7 +164,8 @@ impl TriedJobs {
             let most = job.spec.max_placement_tries;
             let may = most.is_none_or(|most| now <= *since + tries_take(queue, most + 2));
             if !(rose && may) {
-                let (class, since) = (job.priority.as_str(), since.0);
+                let class = job.priority.as_str();
+                let since = since.0;
                 found.push(format!(
                     "job {id} stays in {class} since {since} although it was tried often"
                 ));
@@ -231,7 +234,8 @@ impl Withheld {
 /// Waiting jobs that anybody would place, each with the sites where, by their own count, as
 /// many processors are idle and nobody is about to take them.
 fn rooms(plane_run: &ControlPlaneRun, scenario: &SeedScenario) -> Vec<(JobId, SiteName)> {
-    let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
+    let view = plane_run.plane.view();
+    let now = plane_run.plane.now();
     let lasts = |job: &Job| plane_run.plane.hold_max() + job.spec.wall_time + LONGER;
     let plain = |job: &Arc<Job>| Some((job.id, plainly_waits(job, now)?, lasts(job)));
     let waiting: Vec<_> = view.jobs.values().filter_map(plain).collect();

@@ -158,7 +158,8 @@ impl SupervisionJudge {
                 .filter(|d| at.since(**d).0 <= window)
                 .count()
         };
-        let (surely, perhaps) = (within(WINDOW.0 - TICK.0), within(WINDOW.0 + TICK.0));
+        let surely = within(WINDOW.0 - TICK.0);
+        let perhaps = within(WINDOW.0 + TICK.0);
         actor.either = perhaps >= most && surely < most;
         if perhaps < most {
             actor.due = None;
@@ -184,7 +185,8 @@ impl SupervisionJudge {
                     let grew = |less: Count| less.perhaps < count.surely;
                     let shorter = before.is_some_and(|(less, at)| grew(less) && pause <= at);
                     if pause == DurationMs::ZERO || pause > PAUSE_MAX || shorter {
-                        let (pause, number) = (pause.0, count.surely);
+                        let pause = pause.0;
+                        let number = count.surely;
                         let pauses = format!("after {pause} ms, death {number} of a minute");
                         problem = Some(format!("is built anew {pauses}"));
                     }

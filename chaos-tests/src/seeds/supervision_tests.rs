@@ -56,7 +56,8 @@ fn a_job_that_dies_thrice_in_a_minute_is_to_be_held_and_not_before() {
         held(job()),
     ));
     is_right(dying(&job(), &[100, 500], &[40, 160]));
-    let (early, late) = (dying(&job(), &[100, 500], &[40]), [100, 500, 1_000]);
+    let early = dying(&job(), &[100, 500], &[40]);
+    let late = [100, 500, 1_000];
     finds(
         then(early, 500, held(job())),
         "gets Hold for 2 deaths in a minute",
@@ -122,7 +123,8 @@ fn a_vital_actor_ends_the_process_at_its_fifth_death_the_journal_at_once() {
             ..plane_run
         }
     };
-    let (five, pauses) = ([100, 200, 500, 1_500, 5_000], [40, 160, 640, 2_560]);
+    let five = [100, 200, 500, 1_500, 5_000];
+    let pauses = [40, 160, 640, 2_560];
     is_right(exits(ActorId::CoAllocator, &five, &pauses, 5_000));
     is_right(exits(ActorId::Journal, &[100], &[], 100));
     finds(

@@ -49,7 +49,8 @@ pub(super) fn draw_sweeps(
     calm_at: Timestamp,
 ) -> (Vec<DrawnSweep>, Vec<(Timestamp, UserAction)>) {
     let mut chance = StdRng::seed_from_u64(seed ^ SWEEPS);
-    let (mut sweeps, mut actions) = (Vec::new(), Vec::new());
+    let mut sweeps = Vec::new();
+    let mut actions = Vec::new();
     if chance.random_bool(0.5) {
         return (sweeps, actions);
     }
@@ -179,7 +180,8 @@ mod tests {
     use super::*;
 
     fn entry(at: u64, job: u64, deed: LedgerEvent) -> LedgerEntry {
-        let (component, attempt) = (ComponentIndex(0), Attempt(1));
+        let component = ComponentIndex(0);
+        let attempt = Attempt(1);
         let instance = InstanceId::from_random(7);
         let tag = AttemptTag {
             instance,

@@ -104,7 +104,8 @@ fn a_death_at_a_step_of_a_promise_leaves_no_reservation_behind() {
 
 #[test]
 fn shared_reservations_hold_at_all_of_their_sites_or_none_under_drawn_trouble() {
-    let (mut together, mut ran) = (0, 0);
+    let mut together = 0;
+    let mut ran = 0;
     for number in 1..=20 {
         let CampaignSize {
             jobs,

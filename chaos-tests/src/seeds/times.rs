@@ -31,7 +31,8 @@ pub(super) fn misstated(job: &Job, truth: &Truth) -> Vec<String> {
     if job.setbacks != Setbacks::default() || job.spec.run.restart_scope != RestartScope::Job {
         return Vec::new();
     }
-    let (stated, instants) = (Accounting::of(job), &job.instants);
+    let stated = Accounting::of(job);
+    let instants = &job.instants;
     let Truth {
         submitted,
         begun,

@@ -245,10 +245,8 @@ fn asks(action: &UserAction, scenario: &SeedScenario, known: &UserState) -> Resu
         return Ok(ask(action, scenario, known)?.into_iter().collect());
     };
     let reserve = |site: &usize| -> MakeAsk {
-        let (site, order) = (
-            scenario.sites[*site].name.clone(),
-            Operation::Reserve(wish.clone()),
-        );
+        let site = scenario.sites[*site].name.clone();
+        let order = Operation::Reserve(wish.clone());
         Box::new(move || ApiRequest::Site(site.clone(), order.clone()))
     };
     Ok(sites.iter().map(reserve).collect())
@@ -269,7 +267,8 @@ fn ask(action: &UserAction, scenario: &SeedScenario, known: &UserState) -> Resul
                 .collect::<Result<_>>()?;
             if known.without.contains(number) {
                 for spec in all.iter_mut().map(|one| Arc::make_mut(&mut one.spec)) {
-                    (spec.run.within, spec.run.reservation) = (None, None);
+                    spec.run.within = None;
+                    spec.run.reservation = None;
                     let components = spec.components.iter_mut();
                     components.for_each(|component| component.start_after = DurationMs::ZERO);
                 }
@@ -305,7 +304,8 @@ fn ask(action: &UserAction, scenario: &SeedScenario, known: &UserState) -> Resul
             })
         }
         UserAction::Site(site, order) => {
-            let (site, order) = (scenario.sites[*site].name.clone(), order.clone());
+            let site = scenario.sites[*site].name.clone();
+            let order = order.clone();
             Some(Box::new(move || {
                 ApiRequest::Site(site.clone(), order.clone())
             }))
@@ -323,27 +323,28 @@ fn file_ask(
     is_there: bool,
     scenario: &SeedScenario,
 ) -> Result<MakeAsk> {
-    let (name, path, site) = (
-        logical_name(number)?,
-        scenario.files[number].0.clone(),
-        site.clone(),
-    );
+    let name = logical_name(number)?;
+    let path = scenario.files[number].0.clone();
+    let site = site.clone();
     Ok(Box::new(move || {
-        let (name, path, site) = (name.clone(), path.clone(), site.clone());
-        match is_there {
-            true => ApiRequest::AddFile {
+        let name = name.clone();
+        let path = path.clone();
+        let site = site.clone();
+        if is_there {
+            ApiRequest::AddFile {
                 name,
                 site,
                 path,
                 replace: false,
                 reaches_all: false,
-            },
-            false => ApiRequest::RemoveFile {
+            }
+        } else {
+            ApiRequest::RemoveFile {
                 name,
                 site: Some(site),
                 force: false,
                 reaches_all: false,
-            },
+            }
         }
     }))
 }
@@ -396,7 +397,8 @@ fn submission(number: usize, scenario: &SeedScenario) -> Result<Submission> {
         }
     }
     if let Some(site) = drawn.output {
-        let (site, register) = (scenario.sites[site].name.clone(), output_name(number)?);
+        let site = scenario.sites[site].name.clone();
+        let register = output_name(number)?;
         let collect = Collect::ToSite { site, register };
         spec.components[0].outputs.push(OutputSpec {
             path: RelPath::new(OUTPUT_PATH)?,
@@ -554,7 +556,9 @@ pub(super) async fn all_ended(
                     .map(SimulatedCluster::to_string)
                     .collect()
             });
-            let (id, phase, parts) = (job.id, &job.phase, &job.components);
+            let id = job.id;
+            let phase = &job.phase;
+            let parts = &job.components;
             bail!(
                 "job {id} makes no progress: {phase:?}, {parts:?}; {why:?}; sites {sites:?}; \
                  in truth {truth:?}"

@@ -52,13 +52,14 @@ pub struct ReservationUse {
 impl ReservationUse {
     /// How its site knows it.
     pub fn tag(self, instance: InstanceId, job: JobId) -> ReservationTag {
-        match self.shared {
-            true => ReservationTag::shared(instance, self.serial),
-            false => ReservationTag {
+        if self.shared {
+            ReservationTag::shared(instance, self.serial)
+        } else {
+            ReservationTag {
                 instance,
                 job,
                 serial: self.serial,
-            },
+            }
         }
     }
 }

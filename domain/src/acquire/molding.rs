@@ -130,8 +130,10 @@ impl Molding {
 
 /// Whether the larger of two shapes is over sooner.
 fn faster(small: OtherShape, large: OtherShape) -> Result<(), InvalidMolding> {
-    let (fewer, short) = (small.processors, small.run_time);
-    let (more, long) = (large.processors, large.run_time);
+    let fewer = small.processors;
+    let short = small.run_time;
+    let more = large.processors;
+    let long = large.run_time;
     match () {
         () if fewer == more => Err(InvalidMolding::Equal(more)),
         () if long >= short => Err(InvalidMolding::NoFaster {

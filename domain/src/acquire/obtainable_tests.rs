@@ -20,7 +20,8 @@ fn short() -> PartitionAccount {
 /// After a wait of 64 processors for 30 minutes, asked at the minute 3 and seen at the minute 4.
 fn after_a_wait() -> Obtainable {
     let mut known = Obtainable::default();
-    let (asked_at, seen_at) = (Timestamp(3 * MINUTE), Timestamp(4 * MINUTE));
+    let asked_at = Timestamp(3 * MINUTE);
+    let seen_at = Timestamp(4 * MINUTE);
     known.waited(short(), ask(64, 30), &"Priority".into(), asked_at, seen_at);
     known
 }
@@ -85,7 +86,8 @@ fn what_is_asked_after_a_wait_and_starts_at_once_ends_it() {
 fn a_wait_that_ended_with_a_start_counts_for_as_long_again() {
     let after_a_start = |processors, asked: u64, at: u64| {
         let mut known = after_a_wait();
-        let (asked_at, at) = (Timestamp(asked * MINUTE), Timestamp(at * MINUTE));
+        let asked_at = Timestamp(asked * MINUTE);
+        let at = Timestamp(at * MINUTE);
         known.started_late(&short(), ask(processors, 30), asked_at, at);
         known.next_end()
     };
@@ -145,7 +147,8 @@ proptest! {
         asked in (1..6_u32, 1..6_u64),
         now in 0..40_u64,
     ) {
-        let (mut known, asked) = (Obtainable::default(), ask(asked.0, asked.1));
+        let mut known = Obtainable::default();
+        let asked = ask(asked.0, asked.1);
         let mut waits = waits;
         waits.sort_by_key(|(.., seen)| *seen);
         for (processors, minutes, seen) in &waits {

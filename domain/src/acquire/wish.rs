@@ -83,7 +83,8 @@ impl ReservationTerms {
         let Some(after) = self.reserve_after else {
             return Timestamp::default();
         };
-        let (due, latest) = (waits_since + pause(after, refusals), self.window.latest);
+        let due = waits_since + pause(after, refusals);
+        let latest = self.window.latest;
         // A pause that has grown too long for it does not take its last chance.
         let last = latest - after;
         match () {
@@ -113,7 +114,8 @@ impl ReservationTerms {
     /// No start can be granted.
     pub fn validate(&self) -> Result<(), InvalidTerms> {
         let StartWindow { earliest, latest } = self.window;
-        let (tolerance, window) = (self.tolerance, latest.since(earliest));
+        let tolerance = self.tolerance;
+        let window = latest.since(earliest);
         match () {
             () if self.window.is_empty() => Err(InvalidTerms::LatestBeforeEarliest),
             () if window < tolerance => {

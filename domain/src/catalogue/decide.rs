@@ -142,7 +142,8 @@ impl RegistrationRequest {
     }
 
     fn replacement(self, entry: &CatalogueEntry, replace: bool, grip: Grip) -> FileDecision {
-        let (known, given) = (entry.content.digest, self.content.digest);
+        let known = entry.content.digest;
+        let given = self.content.digest;
         if !replace {
             return Err(if entry.directory == self.directory || known != given {
                 FileRejection::OtherContent { known, given }

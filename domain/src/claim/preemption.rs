@@ -38,9 +38,12 @@ pub fn choose_victims(
     priority: Priority,
     mut candidates: Vec<Victim>,
 ) -> Option<Vec<Victim>> {
-    let lower = |victim: &Victim| match bug(Bug::PreemptEquals) {
-        true => victim.priority <= priority,
-        false => victim.priority < priority,
+    let lower = |victim: &Victim| {
+        if bug(Bug::PreemptEquals) {
+            victim.priority <= priority
+        } else {
+            victim.priority < priority
+        }
     };
     candidates.retain(lower);
     candidates
@@ -97,7 +100,8 @@ mod tests {
     }
 
     fn chosen(idle: u32, need: u32, class: Priority, candidates: Vec<Victim>) -> Option<Vec<u64>> {
-        let (idle, need) = (Resources::processors(idle), Resources::processors(need));
+        let idle = Resources::processors(idle);
+        let need = Resources::processors(need);
         let victims = choose_victims(&idle, &need, class, candidates)?;
         Some(victims.iter().map(|victim| victim.job.0).collect())
     }
@@ -153,7 +157,8 @@ mod tests {
             let victims: Vec<Victim> = held.iter().enumerate().map(|(job, &(class, size, start))| {
                 victim(job as u64, Priority::ALL[class], size, start)
             }).collect();
-            let (idle, need) = (Resources::processors(idle), Resources::processors(need));
+            let idle = Resources::processors(idle);
+            let need = Resources::processors(need);
             let class = Priority::High;
             match choose_victims(&idle, &need, class, victims.clone()) {
                 Some(chosen) => {

@@ -189,9 +189,10 @@ impl Job {
 
     /// T for this job: a job that was aborted again and again takes all or nothing.
     pub fn claim_threshold(&self, parameters: &ClaimParameters) -> PerMillion {
-        match self.setbacks.rounds >= ROUNDS_UNTIL_ATOMIC {
-            true => PerMillion::ONE,
-            false => parameters.threshold,
+        if self.setbacks.rounds >= ROUNDS_UNTIL_ATOMIC {
+            PerMillion::ONE
+        } else {
+            parameters.threshold
         }
     }
 }

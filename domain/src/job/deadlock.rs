@@ -20,7 +20,8 @@ pub fn yields<'a>(
     let earlier: Vec<&Job> = others.into_iter().filter(concerned).collect();
     // Sites where something is held that is given up only once this job has begun.
     let mut sites: BTreeSet<&SiteName> = holds_at(job).map(|(_, site)| site).collect();
-    let (mut held_up, mut rest) = (Vec::new(), earlier);
+    let mut held_up = Vec::new();
+    let mut rest = earlier;
     loop {
         let waits = |other: &&Job| waits_at(other).any(|(_, site)| sites.contains(site));
         let (wait, free): (Vec<&Job>, Vec<&Job>) = rest.into_iter().partition(waits);

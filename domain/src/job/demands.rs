@@ -77,9 +77,10 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
                 origin: component.origin_of(component.attempt),
                 site: placement.site.clone(),
                 // What is promised to it is nobody else's, and not in use before.
-                resources: match waits_for_start(component) {
-                    true => Resources::default(),
-                    false => job.resources_of(index)?,
+                resources: if waits_for_start(component) {
+                    Resources::default()
+                } else {
+                    job.resources_of(index)?
                 },
                 visible_from: visible_from(&component.run),
                 live: lives(component),

@@ -85,7 +85,8 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
         .as_deref()
         .and_then(JobReservations::question)
     {
-        let (component, attempt) = (NO_COMPONENT, Attempt(question));
+        let component = NO_COMPONENT;
+        let attempt = Attempt(question);
         effects.push(JobEffect {
             component,
             attempt,
@@ -281,7 +282,8 @@ pub fn restart_ends(component: &Component, parameters: &JobParameters) -> Option
         .placement
         .as_ref()
         .map(|placement| &placement.site);
-    let (claims, acquisition) = (parameters.claims_at(site), component.acquisition());
+    let claims = parameters.claims_at(site);
+    let acquisition = component.acquisition();
     match component.run {
         AttemptState::Idle if component.avoid.is_empty() => None,
         AttemptState::Idle => Some(restart.since + parameters.avoid_for),

@@ -93,7 +93,9 @@ impl JobSpec {
         let Some(first) = later.next() else {
             return Ok(());
         };
-        let (name, max, runner) = (first.name.clone(), limits.max_wall_time, runner_of(self)?);
+        let name = first.name.clone();
+        let max = limits.max_wall_time;
+        let runner = runner_of(self)?;
         Err(match self.run.reservation {
             _ if matches!(self.request, RequestType::Flexible(_)) => InvalidOffset::Flexible(name),
             None => InvalidOffset::NoReservation(name),
@@ -112,7 +114,8 @@ impl JobSpec {
             {
                 None => return Ok(()),
                 Some(component) => {
-                    let (name, given) = (component.name.clone(), component.start_after);
+                    let name = component.name.clone();
+                    let given = component.start_after;
                     InvalidOffset::TooLong { name, given, max }
                 }
             },

@@ -44,7 +44,8 @@ impl WordCounts {
 
     /// What the word with this number is; `name` is the one before.
     fn place(self, number: usize, name: &str) -> WordPlace<'_> {
-        let (arguments, setup) = (self.arguments as usize, self.setup as usize);
+        let arguments = self.arguments as usize;
+        let setup = self.setup as usize;
         let variables = self.before_variables();
         match number {
             _ if number < arguments => WordPlace::Argument(number),
@@ -112,7 +113,8 @@ impl PackedProgram {
             PackedPiece::Long(_) => true,
             PackedPiece::Short(text) => written_length(piece.words()) == text.len(),
         });
-        let (count, before) = (program.words().count(), counts.before_variables());
+        let count = program.words().count();
+        let before = counts.before_variables();
         if !is_whole || count < before || !(count - before).is_multiple_of(2) {
             return Err("its program does not have the words that it says");
         }
@@ -174,7 +176,8 @@ impl PackedProgram {
             return Ok(());
         }
         let mut pieces = Vec::with_capacity(self.pieces.len());
-        let (mut number, mut before) = (0, Arc::<str>::default());
+        let mut number = 0;
+        let mut before = Arc::<str>::default();
         for piece in &*self.pieces {
             if !piece.text().contains(with) {
                 pieces.push(piece.clone());
@@ -186,21 +189,25 @@ impl PackedProgram {
                     .unwrap_or_default();
                 continue;
             }
-            let (mut packer, mut is_other) = (Packer::default(), false);
+            let mut packer = Packer::default();
+            let mut is_other = false;
             for word in piece.words() {
                 let place = self.counts.place(number, &before);
-                let other = match word.as_str().contains(with) {
-                    true => by(place, word.as_str())?,
-                    false => None,
+                let other = if word.as_str().contains(with) {
+                    by(place, word.as_str())?
+                } else {
+                    None
                 };
                 is_other |= other.is_some();
                 let word = other.unwrap_or_else(|| word.shared());
                 packer.put(&word);
-                (number, before) = (number + 1, word);
+                number += 1;
+                before = word;
             }
-            match is_other {
-                true => pieces.extend(packer.finish()),
-                false => pieces.push(piece.clone()),
+            if is_other {
+                pieces.extend(packer.finish())
+            } else {
+                pieces.push(piece.clone())
             }
         }
         self.pieces = pieces.into();
@@ -477,10 +484,8 @@ mod tests {
         let environment = values
             .iter()
             .map(|(name, value)| ((*name).into(), (**value).into()));
-        let (executable, environment) = (
-            Executable::AtSite("/bin/true".into()),
-            environment.collect(),
-        );
+        let executable = Executable::AtSite("/bin/true".into());
+        let environment = environment.collect();
         Program {
             executable,
             arguments,

@@ -111,7 +111,8 @@ impl JobParameters {
 
     /// What holds for claims at these sites together: they have one start, so the longest counts.
     pub fn claims_at<'a>(&self, sites: impl IntoIterator<Item = &'a SiteName>) -> ClaimLimits {
-        let (mut longest, mut before) = (None::<ClaimLimits>, None);
+        let mut longest = None::<ClaimLimits>;
+        let mut before = None;
         for site in sites {
             // Of a large job many that follow each other are at the same site.
             if before.replace(site) == Some(site) {

@@ -451,7 +451,8 @@ impl ComponentSpec {
     }
 
     fn validate_program(&self) -> Result<(), SpecError> {
-        let (name, program) = (|| self.name.clone(), &self.program);
+        let name = || self.name.clone();
+        let program = &self.program;
         let overrides = self.overrides();
         let executables = overrides.clone().filter_map(|o| o.executable.as_ref());
         for executable in std::iter::once(&program.executable).chain(executables) {

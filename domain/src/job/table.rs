@@ -69,7 +69,8 @@ pub fn allowed(from: PhaseKind, event: &str, to: PhaseKind) -> bool {
 pub fn to_markdown() -> String {
     let mut text = String::from("| from | event | to | when |\n|---|---|---|---|\n");
     for t in TRANSITIONS {
-        let (from, to) = (t.from.as_str(), t.to.as_str());
+        let from = t.from.as_str();
+        let to = t.to.as_str();
         // Writing to a String cannot fail.
         let _ = writeln!(text, "| {from} | `{}` | {to} | {} |", t.event, t.when);
     }

@@ -25,7 +25,8 @@ pub fn dominant_refusal(
     plan: &PlacementPlan,
     context: &mut PlacementContext<'_>,
 ) -> Option<DominantRefusal> {
-    let (grid, remaining) = (context.grid, &mut *context.remaining);
+    let grid = context.grid;
+    let remaining = &mut *context.remaining;
     let placed = request.uses(plan).zip(&plan.placements);
     // Of other partitions nothing is given back: those sites are not looked at again below.
     let of_own = |part: usize, site: usize| {

@@ -63,8 +63,10 @@ pub fn by_pace(
     placed: usize,
     window: DurationMs,
 ) -> Option<(DurationMs, DurationMs)> {
-    let (ahead, placed) = (ahead as u64, placed as u64);
-    let (whole, rest) = (window.0.checked_div(placed)?, window.0 % placed);
+    let ahead = ahead as u64;
+    let placed = placed as u64;
+    let whole = window.0.checked_div(placed)?;
+    let rest = window.0 % placed;
     let wait = whole
         .saturating_mul(ahead)
         .saturating_add(rest.saturating_mul(ahead) / placed);
@@ -139,7 +141,8 @@ impl<'a> FutureGrid<'a> {
                 .or_default()
                 .push(release);
         }
-        let (history, sites) = (history.clone(), grid.sites().to_vec());
+        let history = history.clone();
+        let sites = grid.sites().to_vec();
         Self {
             grid,
             history,
@@ -159,10 +162,12 @@ impl<'a> FutureGrid<'a> {
     ) -> Result<PlacementPlan, PlacementRefusal> {
         let grid = self.grid.with_sites(self.sites.clone());
         let mut remaining = Remaining::of(&grid);
-        let (tries, sites) = (&mut self.tries, self.sites.len());
+        let tries = &mut self.tries;
+        let sites = self.sites.len();
         let mut place = |waiter: &Waiter| {
             *tries += waiter.request.components().len().max(1) * sites;
-            let (history, observer) = (&mut self.history, &mut Silent);
+            let history = &mut self.history;
+            let observer = &mut Silent;
             let mut context = PlacementContext {
                 grid: &grid,
                 remaining: &mut remaining,

@@ -129,7 +129,8 @@ impl<'a> GroupSearch<'a> {
         }
         for (at, &(site, offered)) in self.offers.iter().enumerate().skip(from) {
             self.links = self.links.saturating_sub(group.sites.len());
-            let (before, slowest) = (group.slowest, group.with(site, self.grid));
+            let before = group.slowest;
+            let slowest = group.with(site, self.grid);
             if (size, slowest) >= self.best.rank() {
                 continue;
             }

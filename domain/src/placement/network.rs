@@ -121,7 +121,8 @@ impl Network {
             .values_mut()
             .enumerate()
             .for_each(|(position, slot)| *slot = position);
-        let (sites, pairs) = (index.len(), index.len() * index.len());
+        let sites = index.len();
+        let pairs = index.len() * index.len();
         let mut network = Self {
             names: index.into_keys().collect(),
             bandwidth: vec![BitsPerSecond(0); pairs],
@@ -181,9 +182,10 @@ impl Network {
     pub fn set(&mut self, link: &Link, is_measured: bool) {
         let Some(pair) = self.write(link) else { return };
         if self.counts(pair) && self.is_measured[pair] != is_measured {
-            match is_measured {
-                true => self.unmeasured -= 1,
-                false => self.unmeasured += 1,
+            if is_measured {
+                self.unmeasured -= 1
+            } else {
+                self.unmeasured += 1
             }
         }
         self.is_measured[pair] = is_measured;

@@ -46,7 +46,8 @@ impl PlacementSearch<'_> {
         remaining: &Remaining,
         report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
-        let (request, site) = (self.component(component), &self.grid.sites()[index]);
+        let request = self.component(component);
+        let site = &self.grid.sites()[index];
         if let Some(named) = request.site.as_ref().filter(|named| **named != site.name) {
             report(ReasonCode::NotTheNamedSite, 0, &|| {
                 Reason::NotTheNamedSite(named.clone())
@@ -117,7 +118,8 @@ impl PlacementSearch<'_> {
 
     /// The most processors that a component may have at a site, as far as waits there tell.
     pub(super) fn most_without_wait(&self, component: usize, site: usize) -> u32 {
-        let (component, site) = (self.component(component), &self.grid.sites()[site]);
+        let component = self.component(component);
+        let site = &self.grid.sites()[site];
         let asked = self.lane_at(component, site);
         let most = asked.and_then(|(waits, lane, time)| waits.most(&lane, time));
         most.unwrap_or(u32::MAX)
@@ -129,7 +131,8 @@ impl PlacementSearch<'_> {
         component: &ComponentRequest,
         site: &'s GridSite,
     ) -> Option<(&'s Obtainable, PartitionAccount, DurationMs)> {
-        let (waits, shape) = (site.waits.as_deref()?, site.shape.as_ref()?);
+        let waits = site.waits.as_deref()?;
+        let shape = site.shape.as_ref()?;
         let lane = shape
             .lanes
             .as_ref()?
@@ -315,7 +318,8 @@ pub(super) fn never_fits(
         let reason = || Reason::LabelMismatch(constraint.clone());
         report(ReasonCode::LabelMismatch, 0, &reason)?;
     }
-    let (need, pool) = (&component.resources, site.pool_of(component));
+    let need = &component.resources;
+    let pool = site.pool_of(component);
     let has = match &pool {
         Some(pool) => Has {
             largest: &pool.total,

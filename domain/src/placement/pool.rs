@@ -107,7 +107,8 @@ impl PlacementSearch<'_> {
                 .taken_of(index, &pool.name)
                 .into_iter()
                 .for_each(|taken| promised.add(taken));
-            let (idle, pending) = (count(&pool.idle), count(&promised));
+            let idle = count(&pool.idle);
+            let pending = count(&promised);
             let missing = pending.saturating_add(needed).saturating_sub(idle);
             let resource = || resource.clone();
             if missing == 0 {

@@ -35,7 +35,8 @@ fn now_or_in_queues(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
-    let (mut of_idle, mut of_queues) = (Recorder::default(), Recorder::default());
+    let mut of_idle = Recorder::default();
+    let mut of_queues = Recorder::default();
     let listens = context.observer.is_listening();
     let refusal = match by_policy(
         request,

@@ -29,9 +29,11 @@ pub fn missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Option<M
     if request.contents().is_empty() {
         return None;
     }
-    let (mut reached, mut missing) = (BTreeSet::new(), None);
+    let mut reached = BTreeSet::new();
+    let mut missing = None;
     for (index, component) in request.components().iter().enumerate() {
-        let (mut placeable, mut first) = (false, None);
+        let mut placeable = false;
+        let mut first = None;
         for (to, site) in grid
             .sites()
             .iter()

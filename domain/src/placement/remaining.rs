@@ -148,7 +148,8 @@ impl Remaining {
         let Some(mut lasting) = grid.sites()[site].usable_for(lasts) else {
             return;
         };
-        let (usable, left) = (&grid.usable()[site], self.left(site));
+        let usable = &grid.usable()[site];
+        let left = self.left(site);
         // What was taken before is taken to last as long.
         let mut taken = usable.clone();
         taken.subtract(&left);

@@ -88,7 +88,8 @@ impl PlacementRequest {
         restartable: bool,
         mut components: Vec<ComponentRequest>,
     ) -> Self {
-        let (mut total, mut splits) = (None, Vec::new());
+        let mut total = None;
+        let mut splits = Vec::new();
         let gflops = components
             .iter()
             .fold(0_u64, |sum, part| sum.saturating_add(part.gflops));

@@ -30,7 +30,8 @@ pub fn rank_unreserved(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<P
 /// Whether a site that grants reservations could hold a request of one component, though it may take
 /// nothing now, or nothing of its owner.
 pub fn could_be_reserved(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
-    let (acceptance, bans) = (PlacementAcceptance::Open, Arc::default());
+    let acceptance = PlacementAcceptance::Open;
+    let bans = Arc::default();
     let open = |site: &GridSite| GridSite {
         acceptance,
         bans: Arc::clone(&bans),
@@ -140,7 +141,8 @@ impl GridSite {
         });
         let nothing = Resources::default();
         let ebbs = Arc::default();
-        let (pending, ours) = (nothing.clone(), nothing);
+        let pending = nothing.clone();
+        let ours = nothing;
         let acceptance = self.acceptance_of_promised();
         Some(Self {
             acceptance,

@@ -372,7 +372,8 @@ impl<'a> PlacementSearch<'a> {
         from: impl Iterator<Item = usize>,
         to: usize,
     ) -> Option<(usize, DurationMs)> {
-        let (mut nearest, mut fastest) = (None, BitsPerSecond(0));
+        let mut nearest = None;
+        let mut fastest = BitsPerSecond(0);
         for site in from {
             let rate = self.grid.bandwidth(site, to);
             // A slower link, or none, brings nothing sooner: its time is not worked out.
@@ -412,7 +413,8 @@ impl<'a> PlacementSearch<'a> {
 
     /// Whether a site takes the job's placements and could hold the component when empty.
     pub fn could_hold(&self, index: usize, site: usize) -> bool {
-        let (component, at) = (self.component(index), &self.grid.sites()[site]);
+        let component = self.component(index);
+        let at = &self.grid.sites()[site];
         component.site.as_ref().is_none_or(|name| *name == at.name)
             && self.is_open(at)
             && at.shape.is_some()
@@ -519,9 +521,10 @@ impl<'a> PlacementSearch<'a> {
             site: self.grid.sites()[index].name.clone(),
             remaining_processors: self.processors_left(component, remaining)[index],
             transfer_time: self.transfer_time(component, index),
-            outcome: match reasons.is_empty() {
-                true => Suitability::NotPreferred,
-                false => Suitability::Refused(reasons),
+            outcome: if reasons.is_empty() {
+                Suitability::NotPreferred
+            } else {
+                Suitability::Refused(reasons)
             },
         }
     }

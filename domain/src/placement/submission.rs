@@ -217,7 +217,8 @@ fn could_hold_split(
     }
     usable.sort_unstable_by(|a, b| b.cmp(a));
     let most = bounds.most_components().unwrap_or(usable.len());
-    let (total, min) = (total.processors, bounds.least());
+    let total = total.processors;
+    let min = bounds.least();
     if !split(total, min, most, &usable).is_empty() {
         return Ok(());
     }
@@ -245,7 +246,8 @@ fn component_fits(
     };
     let mut candidates = sites.iter().copied().filter(|site| named(site)).peekable();
     if let (Some(name), None) = (&component.site, candidates.peek()) {
-        let (site, known) = (name.clone(), site_names(sites));
+        let site = name.clone();
+        let known = site_names(sites);
         return Err(Unplaceable::NoSuchSite {
             component: index,
             site,

@@ -43,10 +43,8 @@ impl PlacementSearch<'_> {
         };
         let mut remaining = remaining.clone();
         remaining.uncover(index);
-        let (need, before) = (
-            &self.component(component).resources,
-            &self.grid.usable()[index],
-        );
+        let need = &self.component(component).resources;
+        let before = &self.grid.usable()[index];
         let mut promised = before.clone();
         promised.subtract(&remaining.left(index));
         promised.add(&self.grid.sites()[index].pending);
@@ -92,10 +90,8 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
     {
         site.ebbs = Arc::default();
     }
-    let (shape, idle) = (
-        Arc::make_mut(site.shape.as_mut()?),
-        &mut site.idle.as_mut()?.idle,
-    );
+    let shape = Arc::make_mut(site.shape.as_mut()?);
+    let idle = &mut site.idle.as_mut()?.idle;
     let mut lacked = Resources::default();
     let mut is_quota_short = false;
     for reason in reasons {

@@ -131,9 +131,10 @@ impl SiteDeductions {
         let Some(removed) = self.entries.remove(key) else {
             return false;
         };
-        match self.entries.is_empty() {
-            true => self.sum.clear(),
-            false => self.sum.subtract(&removed.deducted),
+        if self.entries.is_empty() {
+            self.sum.clear();
+        } else {
+            self.sum.subtract(&removed.deducted);
         }
         true
     }

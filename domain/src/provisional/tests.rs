@@ -171,7 +171,8 @@ proptest! {
     fn whatever_happens_the_ledgers_are_the_sum_of_open_plans(
         steps in prop::collection::vec(step(), 0..80),
     ) {
-        let (mut ledgers, mut model) = (DeductionLedger::default(), Model::default());
+        let mut ledgers = DeductionLedger::default();
+        let mut model = Model::default();
         for step in steps {
             model.play(&mut ledgers, step);
             for at in 0..SITES.len() {

@@ -158,7 +158,8 @@ impl QueueParameters {
     fn run(&self, position: u64) -> (Priority, u64) {
         let position = position % self.cycle_length().max(1);
         let part = |position: u64, upper: (Priority, u32), lower: (Priority, u32)| {
-            let (first, second) = (u64::from(upper.1), u64::from(lower.1));
+            let first = u64::from(upper.1);
+            let second = u64::from(lower.1);
             let at = position % (first + second);
             if at < first {
                 (upper.0, first - at)

@@ -324,7 +324,8 @@ impl PlacementQueues {
         if bug(Bug::Overtake) {
             let below = (found, ShapeId(shape.0 + 1), Timestamp(0), JobId(0));
             let &(_, _, latest, last) = self.ready.range(..below).next_back()?;
-            (entered, job) = (latest, last);
+            entered = latest;
+            job = last;
         }
         (found == class).then_some((entered, job, shape))
     }

@@ -84,9 +84,10 @@ impl PlacementQueues {
         scan.trying = None;
         // It has its turn like everybody else; what it lacks is not told of a smaller grid.
         self.refused(scan, shape, outcome.err()?);
-        let share = match bug(Bug::HoardWhole) {
-            true => PerMillion::ONE,
-            false => self.parameters.starvation_guard.share,
+        let share = if bug(Bug::HoardWhole) {
+            PerMillion::ONE
+        } else {
+            self.parameters.starvation_guard.share
         };
         let withheld = withhold(&request, &scan.grid, share, &mut scan.remaining);
         (!withheld.is_empty()).then_some(StarvationGuard {

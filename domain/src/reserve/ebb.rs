@@ -24,7 +24,8 @@ pub struct IdleDrop {
 /// How what is idle now ebbs away, by what is free later: each time at which less is left than at
 /// any before.
 pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
-    let (mut least, mut ebbs) = (idle.clone(), Vec::<IdleDrop>::new());
+    let mut least = idle.clone();
+    let mut ebbs = Vec::<IdleDrop>::new();
     let mut step = |at: Timestamp, free: Resources| {
         let mut left = least.clone();
         left.cut_to(&free);

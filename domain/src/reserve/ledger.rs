@@ -80,7 +80,8 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
         {
             let span = Span::new(start, start + request.length);
             self.timeline.book(span, &amounts);
-            let (window, flexible) = (request.window, request.flexible);
+            let window = request.window;
+            let flexible = request.flexible;
             let expires = Some(expires);
             entry.insert(Reservation {
                 span,
@@ -119,12 +120,13 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
         lease.number = number;
         let mut supposed = self.timeline.clone();
         supposed.release(lease.span, &lease.amounts);
-        let answer = match keeps_start(&supposed, lease, request) {
+        let answer = if keeps_start(&supposed, lease, request) {
             // Also of one that has begun, and starts in the past.
-            true => ReservationAnswer::Granted {
+            ReservationAnswer::Granted {
                 start: lease.span.from,
-            },
-            false => answer(&supposed, request),
+            }
+        } else {
+            answer(&supposed, request)
         };
         if let ReservationAnswer::Granted { start } = answer
             && let Ok(amounts) = supposed.amounts(&request.resources)
@@ -132,7 +134,9 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
             let span = Span::new(start, start + request.length);
             supposed.book(span, &amounts);
             self.timeline = supposed;
-            let (window, flexible, expires) = (request.window, request.flexible, lease.expires);
+            let window = request.window;
+            let flexible = request.flexible;
+            let expires = lease.expires;
             *lease = Reservation {
                 span,
                 amounts,

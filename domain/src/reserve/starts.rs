@@ -105,11 +105,13 @@ pub fn common_starts(
     });
     let mut changes: Vec<(Timestamp, usize, u32)> = of_sites.collect();
     changes.sort_unstable();
-    let (mut now, mut found) = (vec![0; names.len()], Vec::<CommonStarts>::new());
+    let mut now = vec![0; names.len()];
+    let mut found = Vec::<CommonStarts>::new();
     let mut is_open = false;
     for at in changes.chunk_by(|a, b| a.0 == b.0) {
         at.iter().for_each(|(_, site, count)| now[*site] = *count);
-        let (time, together) = (at[0].0, now.iter().sum::<u32>());
+        let time = at[0].0;
+        let together = now.iter().sum::<u32>();
         match (is_open, together >= parts.count) {
             (false, true) => found.push(CommonStarts {
                 window: StartWindow::new(time, window.latest),
@@ -156,7 +158,8 @@ fn counts(free: &[FreeSlot], parts: &EqualParts, window: StartWindow) -> StartCo
         }
     }
     changes.sort_unstable();
-    let (mut open, mut counts) = (BTreeMap::<u32, u32>::new(), StartCounts::new());
+    let mut open = BTreeMap::<u32, u32>::new();
+    let mut counts = StartCounts::new();
     for at in changes.chunk_by(|a, b| a.0 == b.0) {
         for (_, room, begins) in at {
             let slots = open.entry(*room).or_default();
@@ -307,7 +310,8 @@ mod tests {
             let sites: Vec<Timeline> = booked.iter().map(|booked| site(8, booked)).collect();
             let free: BTreeMap<_, _> =
                 sites.iter().enumerate().map(|(at, site)| (name(at), published(site))).collect();
-            let (parts, window) = (parts(count, processors, length), window(5, 90));
+            let parts = parts(count, processors, length);
+            let window = window(5, 90);
             let common = common_starts(&free, &parts, window);
             let alone: Vec<_> =
                 free.values().map(|free| possible_starts(free, &parts, window)).collect();

@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn a_shared_reservation_serves_every_job_and_anothers_none() {
-        let (ours, theirs) = (InstanceId::from_random(1), InstanceId::from_random(2));
+        let ours = InstanceId::from_random(1);
+        let theirs = InstanceId::from_random(2);
         let shared = ReservationTag::shared(ours, Serial(3));
         assert_eq!(shared.to_string().parse(), Ok(shared));
         assert!(shared.serves(ours, JobId(1)) && shared.serves(ours, JobId(2)));
@@ -101,7 +102,8 @@ mod tests {
 
     #[test]
     fn a_reservations_tag_is_read_back_and_is_never_an_attempts() {
-        let (instance, job) = (InstanceId::from_random(0x1234_5678_9abc), JobId(u64::MAX));
+        let instance = InstanceId::from_random(0x1234_5678_9abc);
+        let job = JobId(u64::MAX);
         let tag = ReservationTag {
             instance,
             job,
@@ -111,7 +113,8 @@ mod tests {
         assert!(text.len() <= 63, "{text}");
         assert_eq!(text.parse(), Ok(tag));
         assert!(text.parse::<AttemptTag>().is_err());
-        let (component, attempt) = (ComponentIndex(0), Attempt(1));
+        let component = ComponentIndex(0);
+        let attempt = Attempt(1);
         let attempt = AttemptTag {
             instance,
             job,

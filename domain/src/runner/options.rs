@@ -103,7 +103,8 @@ impl fmt::Display for Signal {
 impl JobSpec {
     /// Checks the reservation that it wants, if it wants one.
     pub(crate) fn validate_reservation(&self) -> Result<(), InvalidTerms> {
-        let (wish, within) = (&self.run.reservation, &self.run.within);
+        let wish = &self.run.reservation;
+        let within = &self.run.within;
         if wish.is_none() && within.is_none() {
             return Ok(());
         }

@@ -64,12 +64,13 @@ pub(super) fn allow(
         .shared_with(serial)
         .ok_or(SiteRejection::NoSuchReservation)?;
     let allowed = access.applied(&shared.wish.allowed)?;
-    match allowed == shared.wish.allowed {
-        true => Err(SiteRejection::AlreadySo),
-        false => Ok(SiteHappening::SharedAllowed {
+    if allowed == shared.wish.allowed {
+        Err(SiteRejection::AlreadySo)
+    } else {
+        Ok(SiteHappening::SharedAllowed {
             serial,
             allowed,
             by,
-        }),
+        })
     }
 }

@@ -129,7 +129,8 @@ proptest! {
             (prop_oneof![4 => Just(Failed), 1 => Just(Answered)], 0_u64..20), 0..60),
     ) {
         let mut log = ContactLog::default();
-        let (mut now, mut row): (u64, Vec<u64>) = (0, Vec::new());
+        let mut now: u64 = 0;
+        let mut row: Vec<u64> = Vec::new();
         for (result, secs) in results {
             now += secs;
             let before = log.contact();

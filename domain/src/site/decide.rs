@@ -139,7 +139,8 @@ impl SiteDecider<'_> {
         if self.record.has_counted(attempt) || !class.charges_site() {
             return self.probe_over(attempt);
         }
-        let (probing, has_erred) = (self.is_probing(attempt), self.record.has_erred(attempt.job));
+        let probing = self.is_probing(attempt);
+        let has_erred = self.record.has_erred(attempt.job);
         if isolated || (has_erred && !probing) {
             let mut events = vec![SiteHappening::ErrorExcused { attempt }];
             events.extend(self.probe_over(attempt));
@@ -240,7 +241,8 @@ impl SiteDecider<'_> {
             events.extend(self.probe_succeeded(attempt));
         }
         // The site works: nobody needs to find out any more.
-        let (outcome, jitter) = (ProbeOutcome::Succeeded, PerMillion(0));
+        let outcome = ProbeOutcome::Succeeded;
+        let jitter = PerMillion(0);
         events.extend(owners::site_is_well(
             self.record,
             self.parameters,
@@ -431,8 +433,9 @@ impl SiteDecider<'_> {
         };
         let unused = self.record.shared_with(serial).filter(|_| !used);
         let told = unused.map(|shared| {
-            let (name, by, patience) =
-                (&shared.wish.name, &shared.by, patience.unwrap_or_default());
+            let name = &shared.wish.name;
+            let by = &shared.by;
+            let patience = patience.unwrap_or_default();
             let processors = shared.wish.resources.processors;
             let text = format!(
                 "reservation {name} of {by}: no job made use of its {processors} processors for \
@@ -449,7 +452,8 @@ impl SiteDecider<'_> {
             .iter()
             .filter_map(|what| shared::lost_by(self.record, what, self.now));
         let of = |shared: &SharedReservation| {
-            let (name, by) = (&shared.wish.name, &shared.by);
+            let name = &shared.wish.name;
+            let by = &shared.by;
             format!(
                 "{name} of {by}, {} processors",
                 shared.wish.resources.processors

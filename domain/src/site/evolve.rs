@@ -23,7 +23,9 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
             owner,
         } => {
             record.accused = record.accused_with(owner.as_ref());
-            let (attempt, class, detail) = (*attempt, *class, detail.clone());
+            let attempt = *attempt;
+            let class = *class;
+            let detail = detail.clone();
             charge(
                 record,
                 ErrorDetail {
@@ -107,7 +109,8 @@ fn operate(operator: &mut Operator, what: &SiteHappening, at: Timestamp) {
             reason,
             by,
         } => {
-            let (by, reason) = (by.clone(), reason.clone());
+            let by = by.clone();
+            let reason = reason.clone();
             let window = Window {
                 from: *from,
                 until: *until,

@@ -101,7 +101,8 @@ proptest! {
     fn we_are_isolated_from_the_loss_of_half_until_an_answer(sites in 1_usize..7, told in told()) {
         let mut isolation = watching(sites);
         let mut lost: Vec<Option<u64>> = vec![None; sites];
-        let (mut now, mut expected) = (0, false);
+        let mut now = 0;
+        let mut expected = false;
         for one in told {
             match one {
                 ContactReport::Later(secs) => now += secs,

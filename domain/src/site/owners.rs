@@ -241,7 +241,9 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestam
             if record.breaker != Breaker::Closed {
                 record.reopened_by = Some(owner.clone());
             }
-            let (owner, until, times) = (owner.clone(), *until, *times);
+            let owner = owner.clone();
+            let until = *until;
+            let times = *times;
             note(
                 &mut record.kept_off,
                 KeptOff {

@@ -200,9 +200,10 @@ impl SharedReservation {
     /// Why no job of this key that waits for it will run in it, if none will. It may be another
     /// one than there was under its name when the job was submitted, and be for other keys.
     pub fn turns_away(&self, key: &KeyName, now: Timestamp) -> Option<&'static str> {
-        match self.is_over(now) || matches!(self.stage, SharedStage::Releasing(_)) {
-            true => Some("has ended"),
-            false => (!self.serves(key)).then_some("is not for its key"),
+        if self.is_over(now) || matches!(self.stage, SharedStage::Releasing(_)) {
+            Some("has ended")
+        } else {
+            (!self.serves(key)).then_some("is not for its key")
         }
     }
 
@@ -239,9 +240,10 @@ impl SharedReservation {
         self.stage = match (std::mem::replace(&mut self.stage, lost()), outcome) {
             (SharedStage::Asked, ReservationOutcome::Granted { start }) => {
                 self.granted = Some(start);
-                match self.wish.window.contains(start) {
-                    true => SharedStage::Granted,
-                    false => SharedStage::Releasing(SharedEnd::WrongStart),
+                if self.wish.window.contains(start) {
+                    SharedStage::Granted
+                } else {
+                    SharedStage::Releasing(SharedEnd::WrongStart)
                 }
             }
             (
@@ -418,11 +420,14 @@ pub(super) fn missing(
     let kept = kept
         .filter(|shared| !shared.is_over(now))
         .map(|shared| shared.serial);
-    let happened = kept.filter_map(|serial| match gone.contains(&serial) {
-        true => Some(SiteHappening::SharedLost { serial }),
-        false => changed
-            .contains(&serial)
-            .then_some(SiteHappening::SharedChanged { serial }),
+    let happened = kept.filter_map(|serial| {
+        if gone.contains(&serial) {
+            Some(SiteHappening::SharedLost { serial })
+        } else {
+            changed
+                .contains(&serial)
+                .then_some(SiteHappening::SharedChanged { serial })
+        }
     });
     happened.collect()
 }
@@ -463,9 +468,12 @@ pub(super) fn looked_at(
     let due = shared
         .no_show_at(patience)
         .filter(|due| *due <= now && !shared.is_over(now));
-    due.map(|_| match used {
-        true => SiteHappening::SharedUsed { serial },
-        false => SiteHappening::SharedUnused { serial },
+    due.map(|_| {
+        if used {
+            SiteHappening::SharedUsed { serial }
+        } else {
+            SiteHappening::SharedUnused { serial }
+        }
     })
 }
 

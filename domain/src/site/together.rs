@@ -319,19 +319,18 @@ impl<'p, 'v> Others<'p, 'v> {
         let SharedEnd::Refused { next: Some(next) } = why else {
             return self.leave(why.clone());
         };
-        let (part, tries) = (
-            self.part,
-            self.part.together.map_or(0, |together| together.tries),
-        );
+        let part = self.part;
+        let tries = self.part.together.map_or(0, |together| together.tries);
         let granted = part.granted.unwrap_or(part.wish.window.earliest);
         let from = (*next - part.wish.tolerance).max(granted + DurationMs(1));
         let may = part.accord() == JointState::Looking && tries + 1 < MAX_TRIES;
-        match may && from <= part.wish.window.latest {
-            true => Some(JointStep::Again {
+        if may && from <= part.wish.window.latest {
+            Some(JointStep::Again {
                 serial: part.serial,
                 from,
-            }),
-            false => self.leave(why.clone()),
+            })
+        } else {
+            self.leave(why.clone())
         }
     }
 
@@ -372,7 +371,8 @@ impl<'p, 'v> Others<'p, 'v> {
             return self.extend(shorter.wish.length, part.extension + 1, &part.by);
         };
         if leader.wish.allowed != part.wish.allowed {
-            let (serial, allowed) = (part.serial, leader.wish.allowed.clone());
+            let serial = part.serial;
+            let allowed = leader.wish.allowed.clone();
             return Some(JointStep::Allow {
                 serial,
                 allowed,
@@ -380,14 +380,16 @@ impl<'p, 'v> Others<'p, 'v> {
             });
         }
         let lags = leader.extension > part.extension && leader.wish.length != part.wish.length;
-        match lags && leader.stage == SharedStage::Confirmed {
-            true => self.extend(leader.wish.length, leader.extension, &leader.by),
-            false => None,
+        if lags && leader.stage == SharedStage::Confirmed {
+            self.extend(leader.wish.length, leader.extension, &leader.by)
+        } else {
+            None
         }
     }
 
     fn extend(&self, length: DurationMs, number: u32, by: &KeyName) -> Option<JointStep> {
-        let (serial, by) = (self.part.serial, by.clone());
+        let serial = self.part.serial;
+        let by = by.clone();
         let can = self.part.stage == SharedStage::Confirmed;
         can.then_some(JointStep::Extend {
             serial,

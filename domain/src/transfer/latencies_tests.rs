@@ -89,7 +89,8 @@ proptest! {
             came_back(&mut latencies, us, now);
         }
         let ways = trips.iter().map(|(us, _)| us / 2);
-        let (least, most) = (ways.clone().min().unwrap(), ways.max().unwrap());
+        let least = ways.clone().min().unwrap();
+        let most = ways.max().unwrap();
         let known = known(&latencies, now).unwrap();
         // Weights are rounded down in the millionths.
         prop_assert!(known >= least - least / 100_000, "{known} below {least}");

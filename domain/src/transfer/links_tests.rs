@@ -98,7 +98,9 @@ fn four_gigabytes_over_100_mbit_take_320_seconds() {
 #[test]
 fn a_components_time_is_the_sum_over_its_files_that_are_not_there() {
     let links = links(&[("a", "x", FAST), ("b", "x", SLOW)]);
-    let (a, b, x) = ([site("a"), site("b")], [site("b")], [site("b"), site("x")]);
+    let a = [site("a"), site("b")];
+    let b = [site("b")];
+    let x = [site("b"), site("x")];
     let needs = [
         ContentNeed {
             content: content(1, 1),
@@ -137,7 +139,8 @@ fn content_that_is_needed_under_two_names_is_moved_once() {
 #[test]
 fn content_that_cannot_come_makes_the_site_no_candidate() {
     let links = links(&[("a", "x", FAST)]);
-    let (a, b) = ([site("a")], [site("b")]);
+    let a = [site("a")];
+    let b = [site("b")];
     let near = ContentNeed {
         content: content(1, 1),
         sites: &a,

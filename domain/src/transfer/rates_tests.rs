@@ -21,7 +21,8 @@ fn known(rates: &Rates, now: u64) -> Option<u64> {
 
 /// So many megabytes in so many seconds.
 fn moved(rates: &mut Rates, megabytes: u64, secs: u64, now: u64) -> bool {
-    let (bytes, time) = (Bytes(megabytes * 1_000_000), DurationMs::from_secs(secs));
+    let bytes = Bytes(megabytes * 1_000_000);
+    let time = DurationMs::from_secs(secs);
     rates.observe(pair(), bytes, time, Timestamp(now))
 }
 
@@ -95,7 +96,8 @@ proptest! {
             moved(&mut rates, megabytes, secs, now);
         }
         let paces = transfers.iter().map(|(megabytes, secs, _)| megabytes * 8_000_000 / secs);
-        let (least, most) = (paces.clone().min().unwrap(), paces.max().unwrap());
+        let least = paces.clone().min().unwrap();
+        let most = paces.max().unwrap();
         let known = known(&rates, now).unwrap();
         // Sums are rounded down in the thousandths.
         prop_assert!(known >= least - least / 1_000 - 1, "{known} below {least}");

@@ -93,7 +93,8 @@ impl<'a> FailureReader<'a> {
             file: reading.file.clone(),
             column,
         })?;
-        let (row, complaints) = (ByteRecord::new(), Complaints::default());
+        let row = ByteRecord::new();
+        let complaints = Complaints::default();
         Ok(Self {
             rows,
             row,
@@ -132,7 +133,8 @@ impl<'a> FailureReader<'a> {
             }
         }
         if self.found == 0 {
-            let (file, summary) = (self.reading.file.clone(), self.complaints.to_string());
+            let file = self.reading.file.clone();
+            let summary = self.complaints.to_string();
             return Err(LogError::Empty { file, summary });
         }
         Ok(None)
@@ -242,7 +244,8 @@ impl FailureColumns {
         if of.is_some_and(|wanted| wanted != system) {
             return Ok(None);
         }
-        let (node, started) = (number(row, self.node)?, date(row, self.started)?);
+        let node = number(row, self.node)?;
+        let started = date(row, self.started)?;
         let repaired = date(row, self.repaired)?;
         if repaired < started {
             let dates = (text(row, self.repaired), text(row, self.started));

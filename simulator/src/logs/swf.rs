@@ -197,7 +197,8 @@ impl<'a> SwfReader<'a> {
             self.complain(LineFault::new(ComplaintKind::FewerThanAnnounced, detail))?;
         }
         if self.last.is_none() {
-            let (file, summary) = (self.reading.file.clone(), self.complaints.to_string());
+            let file = self.reading.file.clone();
+            let summary = self.complaints.to_string();
             return Err(LogError::Empty { file, summary });
         }
         Ok(None)

@@ -79,7 +79,8 @@ impl LublinGenerator {
 /// larger jobs run longer. `None` for fewer than two jobs, for jobs submitted all
 /// at once, or for no processors.
 pub fn approximate_load(jobs: &[GeneratedJob], processors: u32) -> Option<f64> {
-    let (first, last) = (jobs.first()?, jobs.last()?);
+    let first = jobs.first()?;
+    let last = jobs.last()?;
     let span_secs = last.submitted.as_secs_f64() - first.submitted.as_secs_f64();
     if span_secs <= 0.0 || processors == 0 {
         return None;

@@ -246,8 +246,11 @@ fn order(tag: AttemptTag, options: &[&str], mut input: RequestReader<'_>) -> Opt
 }
 
 fn parameters(tag: AttemptTag, mut params: RequestReader<'_>) -> Option<SubmitRequest> {
-    let (mut executable, mut arguments, mut lists_hosts) = (String::new(), Vec::new(), false);
-    let (mut hold_max, mut wall_time) = (DurationMs::ZERO, DurationMs::ZERO);
+    let mut executable = String::new();
+    let mut arguments = Vec::new();
+    let mut lists_hosts = false;
+    let mut hold_max = DurationMs::ZERO;
+    let mut wall_time = DurationMs::ZERO;
     loop {
         let (key, rest) = params.line()?.split_once(' ')?;
         let mut value = || params.value(rest.rsplit(' ').next()?.parse().ok()?);
@@ -286,8 +289,10 @@ fn inputs(mut list: RequestReader<'_>) -> Option<Vec<(Content, RelPath)>> {
             return Some(inputs);
         };
         let mut lengths = lengths.split(' ').skip(1).map(str::parse);
-        let (source, target) = (lengths.next()?.ok()?, lengths.next()?.ok()?);
-        let (source, target) = (list.value(source)?, list.value(target)?);
+        let source = lengths.next()?.ok()?;
+        let target = lengths.next()?.ok()?;
+        let source = list.value(source)?;
+        let target = list.value(target)?;
         let digest: Digest = source.rsplit('/').next()?.parse().ok()?;
         let content = Content {
             digest,
@@ -321,7 +326,9 @@ fn go(mut input: RequestReader<'_>) -> Option<Go> {
 
 fn peer(line: &str) -> Option<Peer> {
     let mut words = line.split(' ').skip(1);
-    let (attempt, site, processors) = (words.next()?, words.next()?, words.next()?);
+    let attempt = words.next()?;
+    let site = words.next()?;
+    let processors = words.next()?;
     Some(Peer {
         attempt: Attempt(attempt.parse().ok()?),
         site: SiteName::new(site).ok()?,

@@ -249,9 +249,10 @@ impl Attempt {
 
     /// How the payload ends if nobody interferes, and after what time.
     pub(super) fn natural_end(&self) -> (DurationMs, ExitCause) {
-        match self.payload.run_time <= self.wall_time {
-            true => (self.payload.run_time, ExitCause::Code(self.payload.code)),
-            false => (self.wall_time, ExitCause::WallTime),
+        if self.payload.run_time <= self.wall_time {
+            (self.payload.run_time, ExitCause::Code(self.payload.code))
+        } else {
+            (self.wall_time, ExitCause::WallTime)
         }
     }
 }
@@ -287,7 +288,8 @@ mod tests {
             slowdown_per_mille: 250,
             missing: false,
         };
-        let (slowest, fastest) = (BitsPerSecond(slowest), BitsPerSecond(100));
+        let slowest = BitsPerSecond(slowest);
+        let fastest = BitsPerSecond(100);
         payload
             .slowed(&Spread {
                 sites,

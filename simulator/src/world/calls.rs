@@ -83,7 +83,8 @@ impl World {
         site: SiteIndex,
         order: &SubmitRequest,
     ) -> Result<Submitted, SiteError> {
-        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let now = self.now;
+        let cluster = &mut self.sites[site.0];
         if cluster.attempts.contains_key(&order.tag) {
             return self.submit_again(site, order);
         }
@@ -125,7 +126,8 @@ impl World {
 
     /// An attempt that was to begin later may from now on; if it is still wanted.
     pub(super) fn becomes_eligible(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
-        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let now = self.now;
+        let cluster = &mut self.sites[site.0];
         let attempt = cluster
             .attempts
             .get(&tag)
@@ -176,7 +178,8 @@ impl World {
             GateDecision::Go(go) => Some(self.spread(go)),
             GateDecision::Void => None,
         };
-        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let now = self.now;
+        let cluster = &mut self.sites[site.0];
         if cluster.taken.contains(&tag) {
             return Ok(GateState::Voided);
         }
@@ -300,7 +303,8 @@ impl World {
     }
 
     fn cancel_attempt(&mut self, site: SiteIndex, tag: AttemptTag) {
-        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let now = self.now;
+        let cluster = &mut self.sites[site.0];
         let Some(attempt) = cluster.attempts.get_mut(&tag) else {
             return;
         };
@@ -400,7 +404,8 @@ impl World {
     }
 
     pub(super) fn wrapper_ready(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
-        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let now = self.now;
+        let cluster = &mut self.sites[site.0];
         let double = cluster.doubles.get(&(tag, job));
         if double.is_some_and(|double| !double.started) {
             return; // Its node died under it; it waits for another.
@@ -436,7 +441,8 @@ impl World {
 
     /// Past the longest hold a wrapper closes its gate itself.
     pub(super) fn hold_over(&mut self, site: SiteIndex, tag: AttemptTag) {
-        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let now = self.now;
+        let cluster = &mut self.sites[site.0];
         let Some(attempt) = cluster.attempts.get_mut(&tag) else {
             return;
         };
@@ -450,7 +456,8 @@ impl World {
     }
 
     pub(super) fn gate_seen(&mut self, site: SiteIndex, tag: AttemptTag) {
-        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let now = self.now;
+        let cluster = &mut self.sites[site.0];
         let Some(attempt) = cluster.attempts.get_mut(&tag) else {
             return;
         };
@@ -549,7 +556,8 @@ impl World {
     }
 
     fn exit(&mut self, site: SiteIndex, tag: AttemptTag, exit: PayloadExit) {
-        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let now = self.now;
+        let cluster = &mut self.sites[site.0];
         let Some(attempt) = cluster.attempts.get_mut(&tag) else {
             return;
         };

@@ -348,10 +348,8 @@ impl SimulatedCluster {
             return None;
         }
         let attempt = self.attempts.get_mut(&tag)?;
-        let (began, step) = (
-            matches!(attempt.stage, AttemptStage::Running { .. }),
-            attempt.step(),
-        );
+        let began = matches!(attempt.stage, AttemptStage::Running { .. });
+        let step = attempt.step();
         attempt.stage = AttemptStage::Lost {
             began,
             detail: "its node failed",
@@ -411,7 +409,9 @@ impl SimulatedCluster {
 
     /// Notes the load if it has changed.
     pub(super) fn note_load(&mut self, now: Timestamp) {
-        let (mut running, mut held, mut local) = (0, 0, 0);
+        let mut running = 0;
+        let mut held = 0;
+        let mut local = 0;
         for (job, occupant) in &self.occupants {
             match occupant {
                 Occupant::Ours(tag) => match self.attempts.get(tag) {

@@ -184,7 +184,8 @@ impl World {
                 let Some((nonce, copy)) = arrived else {
                     continue;
                 };
-                let (nonce, content) = (nonce.clone(), copy.content);
+                let nonce = nonce.clone();
+                let content = copy.content;
                 if cluster.ailments.corrupt_from.contains(&copy.from) {
                     let mut copy = copy.clone();
                     copy.flow = None;

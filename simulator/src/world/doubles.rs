@@ -69,7 +69,8 @@ impl SimulatedCluster {
         };
         self.doubles.insert((tag, attempt.lrm), other);
         attempt.submitted_at = first.submitted_at;
-        (attempt.lrm, attempt.stage) = (job, AttemptStage::Starting);
+        attempt.lrm = job;
+        attempt.stage = AttemptStage::Starting;
         true
     }
 
@@ -105,7 +106,8 @@ impl SimulatedCluster {
         let again = bug(Bug::LetInAgain) && began && !attempt.is_live();
         if again {
             self.doubles.remove(&(tag, job));
-            (attempt.lrm, attempt.stage) = (job, AttemptStage::Starting);
+            attempt.lrm = job;
+            attempt.stage = AttemptStage::Starting;
         }
         again
     }
@@ -160,7 +162,8 @@ impl World {
         site: SiteIndex,
         job: LrmJobId,
     ) -> Option<(AttemptTag, &'static str)> {
-        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let now = self.now;
+        let cluster = &mut self.sites[site.0];
         if cluster.queue_again(job, now) {
             return None;
         }
@@ -195,8 +198,10 @@ impl World {
         site: SiteIndex,
         order: &SubmitRequest,
     ) -> Result<Submitted, SiteError> {
-        let (now, cluster) = (self.now, &mut self.sites[site.0]);
-        let (number, processors) = (cluster.new_number(), order.resources.processors);
+        let now = self.now;
+        let cluster = &mut self.sites[site.0];
+        let number = cluster.new_number();
+        let processors = order.resources.processors;
         let asked = asked(order);
         cluster
             .batch
@@ -219,7 +224,8 @@ impl World {
 
     /// One of several batch jobs under a tag is over, and the attempt goes on without it.
     pub(super) fn double_leaves(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
-        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let now = self.now;
+        let cluster = &mut self.sites[site.0];
         cluster.doubles.remove(&(tag, job));
         cluster.leave(job, now);
         self.ledger

@@ -207,17 +207,19 @@ impl SimulatedCluster {
         order: &SubmitRequest,
         now: Timestamp,
     ) -> Result<(), SiteError> {
-        let (processors, length) = (order.resources.processors, asked(order));
+        let processors = order.resources.processors;
+        let length = asked(order);
         match order.reservation {
             Some(_) if !self.grants() => Err(unfit()),
             None if !self.grants() => Ok(()),
             Some(tag) => self.under(tag, order, now),
             None => {
-                match self.batch.idle() >= processors && self.is_free(processors, length, now) {
-                    true => Ok(()),
-                    false => Err(SiteError::SiteFull(
+                if self.batch.idle() >= processors && self.is_free(processors, length, now) {
+                    Ok(())
+                } else {
+                    Err(SiteError::SiteFull(
                         "it is taken, or promised to others".into(),
-                    )),
+                    ))
                 }
             }
         }
@@ -281,7 +283,8 @@ impl World {
         site: SiteIndex,
         order: &TaggedReservationRequest,
     ) -> Result<ReservationAnswer, SiteError> {
-        let (now, expires) = (self.now, self.now + order.keep_for);
+        let now = self.now;
+        let expires = self.now + order.keep_for;
         self.sites[site.0].with_lease(order.tag, now, |book| {
             book.request(order.tag, &order.request, expires)
         })

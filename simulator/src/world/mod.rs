@@ -263,9 +263,10 @@ impl World {
                 self.sites[site.0].attempt_started(tag, job);
                 let name = &self.sites[site.0].name;
                 self.ledger.note(self.now, name, tag, LedgerEvent::Started);
-                let event = match is_failed {
-                    true => AgendaEvent::FailedByNode(job),
-                    false => AgendaEvent::WrapperReady(tag, job),
+                let event = if is_failed {
+                    AgendaEvent::FailedByNode(job)
+                } else {
+                    AgendaEvent::WrapperReady(tag, job)
                 };
                 self.agenda.add(self.now + delay, site, event);
             }

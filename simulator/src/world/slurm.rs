@@ -83,8 +83,10 @@ impl World {
     /// What Slurm says of itself and of its nodes.
     pub fn slurm_describes(&self, site: SiteIndex) -> String {
         let cluster = &self.sites[site.0];
-        let (nodes, each) = (cluster.nodes, cluster.processors / cluster.nodes.max(1));
-        let (nodes, each) = (nodes.to_string(), each.to_string());
+        let nodes = cluster.nodes;
+        let each = cluster.processors / cluster.nodes.max(1);
+        let nodes = nodes.to_string();
+        let each = each.to_string();
         let values = [
             ("{name}", cluster.name.as_str()),
             ("{nodes}", &nodes),
@@ -189,7 +191,8 @@ impl World {
             false if cluster.batch.is_queued(number) => ("PENDING", why_it_waits(cluster, number)),
             false => ("PENDING", "BeginTime"),
         };
-        let (processors, submitted) = (attempt.processors, attempt.submitted_at);
+        let processors = attempt.processors;
+        let submitted = attempt.submitted_at;
         Some(SqueueLine {
             number,
             state,
@@ -227,7 +230,8 @@ impl World {
             }
             _ => return,
         };
-        let (number, processors) = (attempt.lrm, attempt.processors);
+        let number = attempt.lrm;
+        let processors = attempt.processors;
         let submitted = attempt.submitted_at;
         SqueueLine {
             number,

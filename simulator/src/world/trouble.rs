@@ -224,7 +224,8 @@ impl Ailments {
                 since,
                 held_at,
             }) => {
-                let (since, held_at) = (self.clock(since), self.clock(held_at));
+                let since = self.clock(since);
+                let held_at = self.clock(held_at);
                 Observation::Ready(AtGate {
                     host,
                     since,
@@ -240,7 +241,8 @@ impl Ailments {
                 began_at,
                 ended_at,
             }) => {
-                let (began_at, ended_at) = (self.clock(began_at), self.clock(ended_at));
+                let began_at = self.clock(began_at);
+                let ended_at = self.clock(ended_at);
                 Observation::Exited(PayloadExit {
                     cause,
                     began_at,
@@ -390,9 +392,10 @@ impl World {
         for node in nodes {
             let killed = self.sites[site.0].batch.node_down(*node, now);
             for job in killed {
-                let killed = match self.requeues {
-                    true => self.dies_and_is_requeued(site, job),
-                    false => self.sites[site.0].killed_with_node(job),
+                let killed = if self.requeues {
+                    self.dies_and_is_requeued(site, job)
+                } else {
+                    self.sites[site.0].killed_with_node(job)
                 };
                 if let Some((tag, step)) = killed {
                     count(&mut self.struck, kind, step);
@@ -496,9 +499,10 @@ impl World {
         let from = self.sites[from.0].name.clone();
         let Some(to) = self.index_of(to) else { return };
         let sources = &mut self.sites[to.0].ailments.corrupt_from;
-        match corrupts {
-            true => sources.insert(from),
-            false => sources.remove(&from),
+        if corrupts {
+            sources.insert(from)
+        } else {
+            sources.remove(&from)
         };
     }
 

@@ -50,9 +50,10 @@ impl SimulatedCluster {
     pub(super) fn local_arrives(&mut self, job: LocalJob, now: Timestamp) {
         // One that is too large for the site is refused, as its user deserves.
         if job.processors <= self.processors {
-            match self.grants() {
-                true => self.waiting.jobs.push_back(job),
-                false => self.hand_to_batch(job, now),
+            if self.grants() {
+                self.waiting.jobs.push_back(job)
+            } else {
+                self.hand_to_batch(job, now)
             }
         }
     }
@@ -88,7 +89,9 @@ impl SimulatedCluster {
         let Some(mut free) = self.free_of_promises(now) else {
             return;
         };
-        let (mut idle, mut blocked, mut left) = (self.batch.idle(), 0, VecDeque::new());
+        let mut idle = self.batch.idle();
+        let mut blocked = 0;
+        let mut left = VecDeque::new();
         while let Some(job) = self.waiting.jobs.pop_front() {
             let may_overtake = blocked == 0 || self.discipline != Discipline::Fcfs;
             let is_counted = blocked == 0 || self.discipline == Discipline::Conservative;
@@ -115,7 +118,8 @@ impl SimulatedCluster {
 impl World {
     /// Lets local users start who wait and may.
     pub(super) fn start_waiting(&mut self, site: SiteIndex) {
-        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let now = self.now;
+        let cluster = &mut self.sites[site.0];
         cluster.start_waiting(now);
         if !cluster.waiting.is_empty() && !cluster.waiting.expected {
             cluster.waiting.expected = true;
@@ -222,7 +226,9 @@ mod tests {
         let mut world = site(Discipline::Easy, &[(4, 100), (2, 150), (2, 200)]);
         world.advance(at(10));
         let mut ask = |serial, from| {
-            let (instance, job, serial) = (InstanceId::from_random(1), JobId(1), Serial(serial));
+            let instance = InstanceId::from_random(1);
+            let job = JobId(1);
+            let serial = Serial(serial);
             let request = ReservationRequest {
                 resources: Resources::processors(4),
                 length: DurationMs::from_secs(100),

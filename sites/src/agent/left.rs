@@ -69,7 +69,9 @@ pub(crate) fn read(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTime) -> Le
 /// is what is there and cannot be read.
 fn found(line: &str) -> Option<(AttemptTag, String, Timestamp, bool)> {
     let mut words = line.splitn(3, ' ');
-    let (kind, seconds, path) = (words.next()?, words.next()?, words.next()?);
+    let kind = words.next()?;
+    let seconds = words.next()?;
+    let path = words.next()?;
     let below = path
         .strip_prefix("attempts/")
         .filter(|_| matches!(kind, "d" | "f" | "x"))?;

@@ -52,7 +52,8 @@ impl ClockReading {
         let clock = answer.last("clock").and_then(seconds_to_timestamp)?;
         let mut words = answer.last("uptime")?.split(' ');
         let mut up = || words.next().and_then(seconds_to_timestamp);
-        let (before, up) = (up()?, up()?);
+        let before = up()?;
+        let up = up()?;
         let boot = words.next()?.to_owned();
         (up.since(before).0 <= READ_MS).then_some(Self { clock, up, boot })
     }

@@ -17,9 +17,10 @@ pub async fn a_full_site_says_so_and_has_room_again_afterwards(fixture: &impl Si
         Ok(_) => true,
     };
     let seen = await_seen(&*site, tag(2), |_| true).await;
-    match is_queued {
-        true => assert!(matches!(seen, Observation::Queued(_)), "{seen:?}"),
-        false => assert_eq!(seen, Observation::Absent),
+    if is_queued {
+        assert!(matches!(seen, Observation::Queued(_)), "{seen:?}");
+    } else {
+        assert_eq!(seen, Observation::Absent);
     }
     site.decide_gate(tag(1), &go()).await.unwrap();
     await_exit(&*site, tag(1)).await;

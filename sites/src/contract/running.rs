@@ -176,7 +176,8 @@ pub async fn a_payload_is_told_about_its_round(fixture: &impl SiteFixture) {
 pub async fn inputs_and_staged_executables_are_in_place(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let text = b"#!/bin/sh\nexec cat 'in/the input'\n";
-    let (tool, input) = (content_of(text), content_of(b"what is read"));
+    let tool = content_of(text);
+    let input = content_of(b"what is read");
     bring_content(fixture, &*site, "tool", text).await;
     bring_content(fixture, &*site, "data", b"what is read").await;
     let mut order = order_of_staged(tool);
@@ -192,7 +193,8 @@ pub async fn a_program_that_was_uploaded_runs(fixture: &impl SiteFixture) {
     let text = b"#!/bin/sh\necho sent\n";
     let (begin, end) = text.split_at(9);
     for (offset, bytes, last) in [(0, begin, false), (0, begin, false), (9, end, true)] {
-        let (offset, bytes) = (Bytes(offset), bytes.to_vec());
+        let offset = Bytes(offset);
+        let bytes = bytes.to_vec();
         let step = UploadStep::Append {
             name: "sent-1".into(),
             offset,

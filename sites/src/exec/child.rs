@@ -115,11 +115,9 @@ impl Exec for ChildExec {
 
     async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
         let mut group = self.start(&command)?;
-        let (stdin, stdout, stderr) = (
-            group.0.stdin.take(),
-            group.0.stdout.take(),
-            group.0.stderr.take(),
-        );
+        let stdin = group.0.stdin.take();
+        let stdout = group.0.stdout.take();
+        let stderr = group.0.stderr.take();
         let attended = async {
             let mut kept = (Vec::new(), Vec::new());
             let status = {

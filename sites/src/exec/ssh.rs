@@ -142,7 +142,9 @@ impl SshExec {
         if let Some(session) = lock(&self.up).of(lane).clone().filter(Session::is_up) {
             return Ok(session);
         }
-        let (config, link, up) = (self.config.clone(), self.link.clone(), self.up.clone());
+        let config = self.config.clone();
+        let link = self.link.clone();
+        let up = self.up.clone();
         let made: JoinHandle<Result<_, SshProblem>> = tokio::spawn(async move {
             let mut link = link.lock().await;
             if let Some(session) = lock(&up).of(lane).clone().filter(Session::is_up) {
@@ -157,9 +159,10 @@ impl SshExec {
             Ok(Ok(Ok(session))) => Ok(session),
             Ok(Ok(Err(trouble))) => {
                 let told = trouble.told(host, &self.config.by_hand());
-                Err(match trouble.is_about_trust() {
-                    true => ExecError::LockedOut(told),
-                    false => ExecError::NotStarted(told),
+                Err(if trouble.is_about_trust() {
+                    ExecError::LockedOut(told)
+                } else {
+                    ExecError::NotStarted(told)
                 })
             }
             Ok(Err(error)) => Err(ExecError::NotStarted(format!(
@@ -259,7 +262,8 @@ impl Drop for SshExec {
 #[async_trait]
 impl Exec for SshExec {
     async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
-        let (started, deadline) = (Instant::now(), command.deadline);
+        let started = Instant::now();
+        let deadline = command.deadline;
         if command.lane == ExecLane::Control && command.input.contains(&0) {
             return Err(ExecError::NotStarted(
                 "a request has a byte that is no text".to_owned(),

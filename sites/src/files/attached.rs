@@ -225,7 +225,8 @@ impl SiteFiles for Attached {
     }
 
     async fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
-        let (place, runs) = (place.clone(), runs.to_vec());
+        let place = place.clone();
+        let runs = runs.to_vec();
         self.call(move |area| area.runs(&place, &runs)).await
     }
 }

@@ -86,10 +86,14 @@ impl Fetching {
         {
             return;
         }
-        let (done, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(None)));
-        let (site, to) = (self.site.clone(), self.place(order));
-        let (order, source) = (order.clone(), source.clone());
-        let (counter, ended) = (done.clone(), failed.clone());
+        let done = Arc::new(AtomicU64::new(0));
+        let failed = Arc::new(Mutex::new(None));
+        let site = self.site.clone();
+        let to = self.place(order);
+        let order = order.clone();
+        let source = source.clone();
+        let counter = done.clone();
+        let ended = failed.clone();
         let task = tokio::spawn(async move {
             let outcome = async {
                 bring(&*source, &order, &to, &counter).await?;
@@ -156,7 +160,8 @@ async fn bring(
     if let Some(store) = to.parent() {
         tokio::fs::create_dir_all(store).await.map_err(here)?;
     }
-    let (wanted, part) = (file(order), to.with_extension("part"));
+    let wanted = file(order);
+    let part = to.with_extension("part");
     let listing = insist(|| source.list(&order.source.place)).await;
     if let Some(listing) = listing.map_err(|error| (CopyBlame::Source, error.to_string()))? {
         bring_tree(source, order, Arc::new(listing), part.clone(), done).await?;
@@ -218,7 +223,8 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 }
 
 async fn read_all(from: &mut tokio::fs::File, hasher: &mut blake3::Hasher) -> io::Result<u64> {
-    let (mut buffer, mut length) = (vec![0; 256 << 10], 0);
+    let mut buffer = vec![0; 256 << 10];
+    let mut length = 0;
     loop {
         match from.read(&mut buffer).await? {
             0 => return Ok(length),

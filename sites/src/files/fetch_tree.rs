@@ -38,10 +38,12 @@ pub(super) async fn bring_tree(
         return Err(at_source(why.to_owned()));
     }
     if Bytes(listing.size()) != order.content.size {
-        let (is, wanted) = (listing.size(), order.content.size.0);
+        let is = listing.size();
+        let wanted = order.content.size.0;
         return Err(at_source(format!("it has {is} bytes instead of {wanted}")));
     }
-    let (place, plan) = (to.clone(), listing.clone());
+    let place = to.clone();
+    let plan = listing.clone();
     let there = blocking(&to, move || begin(&place, &plan)).await?;
     let mut arrived = 0;
     for runs in listing.batches() {
@@ -51,14 +53,17 @@ pub(super) async fn bring_tree(
         if !runs.is_empty() {
             let bytes = insist(|| source.runs(&order.source.place, &runs)).await;
             let bytes = bytes.map_err(|error| at_source(error.to_string()))?;
-            let (place, length) = (to.clone(), bytes.len());
+            let place = to.clone();
+            let length = bytes.len();
             blocking(&to, move || write(&place, &runs, &bytes)).await?;
             pace(order.limit, length, started).await;
         }
         arrived += all;
         done.store(arrived, Ordering::Relaxed);
     }
-    let (place, plan, wanted) = (to.clone(), listing, order.content);
+    let place = to.clone();
+    let plan = listing;
+    let wanted = order.content;
     let found = blocking(&to, move || {
         finish(&place, &plan)?;
         let found = content_of(Dir::open(&place)?);

@@ -119,14 +119,16 @@ impl Listing {
     /// once. Files without bytes have a run as well.
     pub(super) fn batches(&self) -> Vec<Vec<ByteRun>> {
         let mut batches = vec![Vec::new()];
-        let (mut bytes, mut names) = (0, 0);
+        let mut bytes = 0;
+        let mut names = 0;
         for (path, size) in self.files() {
             let mut offset = 0;
             loop {
                 let batch = batches.last().map_or(0, Vec::len);
                 if bytes >= PIECE || batch >= RUNS_MAX || names >= NAMES_MAX {
                     batches.push(Vec::new());
-                    (bytes, names) = (0, 0);
+                    bytes = 0;
+                    names = 0;
                 }
                 let room = u64::from(PIECE - bytes);
                 let length = u32::try_from((size - offset).min(room)).unwrap_or(PIECE);
@@ -176,7 +178,8 @@ pub(super) struct Digester<'a> {
 impl<'a> Digester<'a> {
     pub(super) fn new(listing: &'a Listing) -> Self {
         let sizes = listing.files().map(|(_, size)| size).collect();
-        let (file, all) = (blake3::Hasher::new(), sha2::Sha256::new());
+        let file = blake3::Hasher::new();
+        let all = sha2::Sha256::new();
         Self {
             listing,
             sizes,

@@ -179,7 +179,8 @@ fn stays_inside(
     // Each name counts when it is put ahead, whether anybody comes to it or not.
     *steps_left = steps_left.checked_sub(ahead.len())?;
     // The path so far, and how long it was before each of its names.
-    let (mut here, mut ends) = (Vec::new(), Vec::new());
+    let mut here = Vec::new();
+    let mut ends = Vec::new();
     let mut followed = 0;
     while let Some(name) = ahead.pop_front() {
         *steps_left = steps_left.checked_sub(here.len() / STEP_BYTES)?;

@@ -113,7 +113,8 @@ impl<D: TreeDestination> Push<D> {
             None => (wanted, 0),
         };
         let run = from..from.saturating_add(wanted.size.0);
-        let (mut whole, mut sum) = (blake3::Hasher::new(), sha2::Sha256::new());
+        let mut whole = blake3::Hasher::new();
+        let mut sum = sha2::Sha256::new();
         let mut offset = 0;
         while offset < file.size.0 {
             let piece = self.piece(offset).await?;
@@ -164,8 +165,10 @@ impl<D: TreeDestination> Push<D> {
     /// Sends what of these bytes, which begin at an offset of the copy, is not there; gives how
     /// much is there then.
     async fn send(&self, bytes: &[u8], at: u64, arrived: u64) -> Result<u64, PushTrouble> {
-        let (started, ends) = (Instant::now(), at + bytes.len() as u64);
-        let (mut arrived, mut tried) = (arrived, Instant::now());
+        let started = Instant::now();
+        let ends = at + bytes.len() as u64;
+        let mut arrived = arrived;
+        let mut tried = Instant::now();
         while arrived < ends {
             let known = arrived.saturating_sub(at) as usize;
             match self

@@ -46,7 +46,8 @@ impl<D: TreeDestination> Push<D> {
             return Err((CopyBlame::Source, why.to_owned()));
         }
         if Bytes(listing.size()) != self.order.content.size {
-            let (is, wanted) = (listing.size(), self.order.content.size.0);
+            let is = listing.size();
+            let wanted = self.order.content.size.0;
             return Err((
                 CopyBlame::Source,
                 format!("it has {is} bytes instead of {wanted}"),
@@ -80,7 +81,8 @@ impl<D: TreeDestination> Push<D> {
     /// All of the source is read, to know that it is what was ordered; what is there already is
     /// not sent again.
     async fn tree_once(&self, listing: &Listing, mut there: Sizes) -> Result<(), PushTrouble> {
-        let (content, place) = (self.order.content, &self.order.source.place);
+        let content = self.order.content;
+        let place = &self.order.source.place;
         let executable: BTreeMap<&[u8], bool> = executables(listing);
         let mut digester = Digester::new(listing);
         let mut done = 0;
@@ -175,7 +177,8 @@ pub(super) fn missing(runs: &[ByteRun], there: &Sizes) -> Vec<ByteRun> {
 
 /// The bytes of what is missing of these runs, whose bytes are these.
 fn bytes_of(missing: &[ByteRun], runs: &[ByteRun], mut bytes: &[u8]) -> Vec<u8> {
-    let (mut missing, mut to_send) = (missing.iter().peekable(), Vec::new());
+    let mut missing = missing.iter().peekable();
+    let mut to_send = Vec::new();
     for run in runs {
         let (own, rest) = bytes.split_at(bytes.len().min(run.length as usize));
         bytes = rest;

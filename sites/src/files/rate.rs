@@ -128,7 +128,8 @@ mod tests {
         fn no_window_carries_more_than_the_limit_and_one_burst(
             requests in proptest::collection::vec((0_u64..200_000_000, 1_u64..80_000_000), 1..60)
         ) {
-            let (mut now, mut given_away) = (1_000_000_000, 0);
+            let mut now = 1_000_000_000;
+            let mut given_away = 0;
             let mut passed = Vec::new();
             for (pause, cost) in requests {
                 now += pause;

@@ -108,7 +108,8 @@ pub(super) fn path(place: &FilePlace) -> String {
 impl AgentPlace {
     /// A piece of the file at this path below the root.
     async fn piece(&self, path: &str, offset: u64, limit: u32) -> Result<Excerpt, SiteError> {
-        let (offset, limit) = (offset.to_string(), limit.min(PIECE).to_string());
+        let offset = offset.to_string();
+        let limit = limit.min(PIECE).to_string();
         let words = ["get", path, &offset, &limit];
         let command = self
             .agent
@@ -162,7 +163,8 @@ impl Destination for AgentPlace {
     }
 
     async fn put(&self, name: &str, offset: u64, bytes: Vec<u8>) -> Result<(), SiteError> {
-        let (offset, length) = (offset.to_string(), bytes.len().to_string());
+        let offset = offset.to_string();
+        let length = bytes.len().to_string();
         let words = ["put", name, &offset, &length];
         let command = self
             .agent
@@ -179,7 +181,8 @@ impl Destination for AgentPlace {
     }
 
     async fn commit(&self, name: &str, content: Content, sum: &str) -> Result<(), SiteError> {
-        let (digest, size) = (content.digest.to_string(), content.size.0.to_string());
+        let digest = content.digest.to_string();
+        let size = content.size.0.to_string();
         self.agent
             .patiently(&["commit", name, &digest, &size, sum])
             .await
@@ -216,7 +219,8 @@ impl Files for RemoteFiles {
         }
         let path = path(place);
         let mut hasher = blake3::Hasher::new();
-        let (mut offset, mut first) = (0_u64, None);
+        let mut offset = 0_u64;
+        let mut first = None;
         loop {
             let piece = self.place.piece(&path, offset, PIECE).await?;
             let size = *first.get_or_insert(piece.size);
@@ -267,7 +271,8 @@ impl Files for RemoteFiles {
         {
             return Ok(());
         }
-        let (done, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(None)));
+        let done = Arc::new(AtomicU64::new(0));
+        let failed = Arc::new(Mutex::new(None));
         let push = Push {
             name: name.clone(),
             order: order.clone(),

@@ -109,7 +109,8 @@ impl OpenRoot {
     /// is removed by [`OpenRoot::empty_trash`]. `false` if it is not there. For
     /// holders of the gate.
     pub(super) fn discard(&self, family: &str, name: &str) -> io::Result<bool> {
-        let (from, trash) = (self.sub(family)?, self.sub(TRASH)?);
+        let from = self.sub(family)?;
+        let trash = self.sub(TRASH)?;
         let Some(stat) = from.find(name)? else {
             return Ok(false);
         };
@@ -130,7 +131,8 @@ impl OpenRoot {
 
     /// Removes what was discarded under a name, in whatever state it is.
     pub(super) fn empty_trash(&self, family: &str, name: &str) -> io::Result<()> {
-        let (trash, prefix) = (self.sub(TRASH)?, format!("{family}.{name}."));
+        let trash = self.sub(TRASH)?;
+        let prefix = format!("{family}.{name}.");
         let names = trash.names()?;
         let ours = names
             .iter()

@@ -28,7 +28,8 @@ pub(super) fn of(file: File) -> io::Result<Option<FileStamp>> {
 }
 
 fn line(meta: &Metadata) -> String {
-    let (seconds, nanoseconds) = (meta.mtime(), meta.mtime_nsec());
+    let seconds = meta.mtime();
+    let nanoseconds = meta.mtime_nsec();
     format!(
         "size {} modified {seconds}.{nanoseconds:09} inode {}",
         meta.len(),
@@ -44,7 +45,8 @@ fn look_through(top: Dir) -> Result<blake3::Hash, Unwalkable> {
             WalkStep::Found(name, stat) => {
                 hasher.update(name.as_bytes());
                 // None of these is in a name, or in what follows a name.
-                let (size, mode) = (stat.st_size, stat.st_mode);
+                let size = stat.st_size;
+                let mode = stat.st_mode;
                 let modified = (stat.st_mtime, stat.st_mtime_nsec, stat.st_ino);
                 hasher.update(format!("\0{size} {mode} {modified:?}\0").as_bytes());
                 if is_directory(&stat) {

@@ -67,7 +67,8 @@ impl TaskDirectory {
 
     /// Whether this open file is the task's lock, and is ours.
     pub(super) fn holds_lock(&self, file: impl AsFd) -> io::Result<bool> {
-        let (given, lock) = (rustix::fs::fstat(&file)?, self.dir.stat(LOCK)?);
+        let given = rustix::fs::fstat(&file)?;
+        let lock = self.dir.stat(LOCK)?;
         if (given.st_dev, given.st_ino) != (lock.st_dev, lock.st_ino) {
             return Ok(false);
         }

@@ -60,7 +60,8 @@ impl FileArea {
 
 /// Lists what is below a directory. No link is followed.
 fn collect(top: Dir) -> Result<Vec<ListedLeaf>, Unwalkable> {
-    let (mut walk, mut leaves) = (Walk::new(top, ENTRIES_MAX)?, Vec::new());
+    let mut walk = Walk::new(top, ENTRIES_MAX)?;
+    let mut leaves = Vec::new();
     while let Some(step) = walk.next()? {
         let WalkStep::Found(name, stat) = step else {
             walk.leave()?;

@@ -61,9 +61,10 @@ impl AgentPlace {
                     Err(SiteError::Refused(_)) if self.arrived(&copy).await? == ends => {}
                     put => put?,
                 }
-                match last {
-                    true => self.ask(&["keep", &copy, UPLOADS, name]).await.map(drop),
-                    false => Ok(()),
+                if *last {
+                    self.ask(&["keep", &copy, UPLOADS, name]).await.map(drop)
+                } else {
+                    Ok(())
                 }
             }
             UploadStep::Remove { name } => {

@@ -40,7 +40,8 @@ impl OwnedRoot {
 
     fn wrong(&self, name: &str, wanted: FileType, must_be: bool) -> io::Result<Option<String>> {
         let place = self.path().join(name);
-        let (place, is_directory) = (place.display(), wanted == FileType::Directory);
+        let place = place.display();
+        let is_directory = wanted == FileType::Directory;
         let found = match statat(self.directory(), name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) if !must_be => return Ok(None),
             Err(Errno::NOENT) => {
@@ -92,9 +93,10 @@ impl OwnedRoot {
         }
         let space = rustix::fs::fstatvfs(self.directory()).ok()?;
         let is_root = rustix::process::geteuid().is_root();
-        let (blocks, files) = match is_root {
-            true => (space.f_bfree, space.f_ffree),
-            false => (space.f_bavail, space.f_favail),
+        let (blocks, files) = if is_root {
+            (space.f_bfree, space.f_ffree)
+        } else {
+            (space.f_bavail, space.f_favail)
         };
         // Some file systems do not count.
         if space.f_blocks > 0 && blocks.saturating_mul(space.f_frsize) < ROOM_MIN {

@@ -396,7 +396,9 @@ mod tests {
             killed_before: before,
             ..AttemptEntry::new(Resources::processors(1), DurationMs(1))
         };
-        let (one, other, later) = (entry(Some(7)), entry(Some(7)), entry(Some(9)));
+        let one = entry(Some(7));
+        let other = entry(Some(7));
+        let later = entry(Some(9));
         let ran_out = [&one, &other, &later].map(|entry| entry.memory_ran_out(Some(9)));
         assert_eq!(ran_out, [true, true, false]);
         assert!(!entry(None).memory_ran_out(Some(9)) && !one.memory_ran_out(None));

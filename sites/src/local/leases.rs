@@ -229,12 +229,13 @@ impl LocalShared {
                 let need = timeline.amounts(&order.resources);
                 let need = need.map_err(|error| SiteError::Refused(error.to_string()))?;
                 let span = Span::new(now, now + order.hold_max + longest);
-                match timeline.is_free(span, &need) {
-                    true => Ok(()),
-                    false => Err(SiteError::SiteFull(format!(
+                if timeline.is_free(span, &need) {
+                    Ok(())
+                } else {
+                    Err(SiteError::SiteFull(format!(
                         "what it asks for is reserved for others within {}",
                         order.hold_max + longest
-                    ))),
+                    )))
                 }
             }
         }
@@ -337,7 +338,8 @@ impl Reservations for LocalSite {
 
     async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
         let slots = move |shared: &Arc<LocalShared>| {
-            let (root, now) = (shared.root()?, now());
+            let root = shared.root()?;
+            let now = now();
             let mut ledger = shared.ledger();
             ledger.refresh(&root, true).map_err(|e| unknown(&e))?;
             let leases = load(&root, now).map_err(|e| unknown(&e))?;

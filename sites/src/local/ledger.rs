@@ -154,7 +154,8 @@ impl AttemptLedger {
             return Ok(());
         }
         self.swept = Some(Instant::now());
-        let (seen, attempts) = (process::seen_carrying(SWEEP_EVERY)?, root.attempts());
+        let seen = process::seen_carrying(SWEEP_EVERY)?;
+        let attempts = root.attempts();
         let mut running = seen
             .iter()
             .filter_map(|seen| Some((seen.tag(&attempts)?, seen)))
@@ -237,10 +238,11 @@ fn sum<'a>(entries: impl Iterator<Item = &'a AttemptEntry>) -> Resources {
 /// make a file, and with hundreds of endings a second that became a tenth of all work.
 fn release(root: &OwnedRoot, tag: AttemptTag) -> io::Result<()> {
     let live = format!("{LIVE}/{tag}");
-    match root.rename(&live, &format!("{SPOOL}/{tag}/held"))? {
-        true => Ok(()),
+    if root.rename(&live, &format!("{SPOOL}/{tag}/held"))? {
+        Ok(())
+    } else {
         // Its spool directory is gone already.
-        false => root.remove(&live),
+        root.remove(&live)
     }
 }
 

@@ -66,7 +66,8 @@ fn memory_limit(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let limits = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (parts.next()?, parts.next()?);
+        let controllers = parts.next()?;
+        let path = parts.next()?;
         let (mount, file) = match controllers {
             "" => ("sys/fs/cgroup", "memory.max"),
             of if of.split(',').any(|name| name == "memory") => {
@@ -179,7 +180,8 @@ mod tests {
         ];
         assert_eq!(gpus(&devices), 2);
         let card = |name: &str| format!("sys/class/drm/{name}/device/vendor");
-        let (first, second) = (card("card0"), card("card1"));
+        let first = card("card0");
+        let second = card("card1");
         let vendors = [(first.as_str(), "0x10de\n"), (second.as_str(), "0x10de\n")];
         assert_eq!(
             gpus(&[devices.as_slice(), &vendors].concat()),

@@ -133,7 +133,8 @@ impl Owner {
     }
 
     fn read(file: &File) -> io::Result<Option<Self>> {
-        let (mut text, mut file) = (String::new(), file);
+        let mut text = String::new();
+        let mut file = file;
         // From its beginning: it was just opened, or is another's.
         file.read_to_string(&mut text)?;
         Ok(Self::parse(&text))
@@ -286,9 +287,11 @@ mod tests {
     #[test]
     fn a_root_that_could_not_be_prepared_is_prepared_the_next_time_and_then_no_more() {
         let home = tempfile::tempdir().unwrap();
-        let (path, name) = (home.path().join("root"), SiteName::new("here").unwrap());
+        let path = home.path().join("root");
+        let name = SiteName::new("here").unwrap();
         OwnedRoot::initialise(&path, &name).unwrap();
-        let (root, hold) = (OwnedRoot::open(&path, &name).unwrap(), Hold::default());
+        let root = OwnedRoot::open(&path, &name).unwrap();
+        let hold = Hold::default();
         let ours = || Owner::ours(InstanceId::from_random(1), home.path());
         hold.keep(&root, ours, || Err(io::Error::other("no room")))
             .unwrap_err();

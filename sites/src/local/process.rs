@@ -129,7 +129,8 @@ fn stat(pid: u32) -> io::Result<Option<Stat>> {
     let parsed = text.rsplit_once(") ").and_then(|(_, rest)| {
         let mut fields = rest.split(' ');
         let state = fields.next()?;
-        let (lives, is_stopped) = (!matches!(state, "Z" | "X" | "x"), state == "T");
+        let lives = !matches!(state, "Z" | "X" | "x");
+        let is_stopped = state == "T";
         Some(Stat {
             lives,
             is_stopped,

@@ -21,7 +21,8 @@ impl LocalSite {
     /// wait for it.
     pub(super) async fn measure(&self, to: &HostName) -> Result<DurationUs, SiteError> {
         self.call(|shared| shared.root().map(drop)).await?;
-        let (shared, to) = (self.shared.clone(), to.clone());
+        let shared = self.shared.clone();
+        let to = to.clone();
         let task = tokio::task::spawn_blocking(move || round_trip(&shared.config, &to));
         task.await
             .unwrap_or_else(|error| Err(SiteError::OutcomeUnknown(error.to_string())))

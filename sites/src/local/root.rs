@@ -188,9 +188,10 @@ impl OwnedRoot {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let flags = flags | OFlags::NONBLOCK;
         let file: File = rustix::fs::openat(&self.directory, path, flags, private())?.into();
-        match file.metadata()?.is_file() {
-            true => Ok(file),
-            false => Err(io::Error::other(format!("{path} is no file"))),
+        if file.metadata()?.is_file() {
+            Ok(file)
+        } else {
+            Err(io::Error::other(format!("{path} is no file")))
         }
     }
 
@@ -370,7 +371,8 @@ fn other_marker(marker: &Dated, site: &SiteName) -> String {
 }
 
 fn timestamp(stat: &rustix::fs::Stat) -> Timestamp {
-    let (seconds, nanoseconds) = (stat.st_mtime, stat.st_mtime_nsec);
+    let seconds = stat.st_mtime;
+    let nanoseconds = stat.st_mtime_nsec;
     let seconds = u64::try_from(seconds).unwrap_or(0);
     Timestamp(
         seconds

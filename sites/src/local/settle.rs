@@ -239,7 +239,8 @@ mod tests {
 
     fn at_open_gate(boot: &str) -> WrapperEvidence {
         let wrapper = ProcessName { pid: 12, start: 34 };
-        let (host, boot) = ("n1".to_owned(), boot.to_owned());
+        let host = "n1".to_owned();
+        let boot = boot.to_owned();
         let ready = ReadyFile {
             host,
             wrapper,

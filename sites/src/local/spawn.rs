@@ -166,9 +166,11 @@ fn start(
 /// that all is well. A shell reads its script while it runs it: each version has its own name, and
 /// is never changed once it is whole.
 pub(super) fn install_script(root: &OwnedRoot) -> io::Result<()> {
-    let (name, content) = (script_name(), SCRIPT.as_bytes());
-    match root.has(&name, content)? {
-        true => Ok(()),
-        false => root.replace_durably(&name, content),
+    let name = script_name();
+    let content = SCRIPT.as_bytes();
+    if root.has(&name, content)? {
+        Ok(())
+    } else {
+        root.replace_durably(&name, content)
     }
 }

@@ -34,7 +34,8 @@ impl Sweeper {
         if queue.runs || queue.trees.is_empty() {
             return Ok(());
         }
-        let (all, directory) = (self.0.clone(), open()?);
+        let all = self.0.clone();
+        let directory = open()?;
         let sweep = move || {
             while let Some(tree) = next(&all) {
                 if let Err(error) = removal::remove(directory.as_fd(), &tree, u64::MAX) {

@@ -37,9 +37,10 @@ pub(super) fn dated(written: Timestamp, start: u64) -> Timestamp {
 
 fn right(written: Timestamp, now: Timestamp, ago: DurationMs) -> Timestamp {
     let by_uptime = now - ago;
-    match written.0.abs_diff(by_uptime.0) <= STEP.0 {
-        true => written,
-        false => by_uptime,
+    if written.0.abs_diff(by_uptime.0) <= STEP.0 {
+        written
+    } else {
+        by_uptime
     }
 }
 
@@ -49,7 +50,8 @@ mod tests {
 
     #[test]
     fn a_time_is_true_whatever_the_clock_was_when_it_was_written() {
-        let (now, ago) = (Timestamp(1_800_000_000_000), DurationMs(60_000));
+        let now = Timestamp(1_800_000_000_000);
+        let ago = DurationMs(60_000);
         let of = |written: u64| right(Timestamp(written), now, ago).0;
         assert_eq!(
             of(1_799_999_940_700),

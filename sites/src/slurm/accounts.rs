@@ -79,9 +79,14 @@ impl SlurmSite {
 fn read(line: &str, root: &str, asked: &[AttemptTag]) -> Option<SlurmJob> {
     let mut fields = line.splitn(8, '|');
     let mut next = || fields.next();
-    let (number, state, processors) = (next()?, next()?, next()?);
-    let (submitted, start, end) = (next()?, next()?, next()?);
-    let (directory, name) = (next()?, next()?);
+    let number = next()?;
+    let state = next()?;
+    let processors = next()?;
+    let submitted = next()?;
+    let start = next()?;
+    let end = next()?;
+    let directory = next()?;
+    let name = next()?;
     // "CANCELLED by 1000"
     let state = state.split(' ').next()?;
     // A job's comment is not always kept; its name has the tag as well.

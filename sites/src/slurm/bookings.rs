@@ -84,7 +84,8 @@ impl Booked {
             };
             line.split(' ').find_map(of)
         };
-        let (from, to) = (seconds(&field("StartTime")?)?, seconds(&field("EndTime")?)?);
+        let from = seconds(&field("StartTime")?)?;
+        let to = seconds(&field("EndTime")?)?;
         let cores: u32 = field("CoreCnt")?.parse().ok()?;
         let tres = field("TRES").unwrap_or_default();
         let counted = tres
@@ -128,7 +129,10 @@ impl OccupyingJob {
     fn read(line: &str) -> Option<Self> {
         let mut fields = line.splitn(4, '|');
         let mut next = || fields.next();
-        let (processors, until, reservation, nodes) = (next()?, next()?, next()?, next()?);
+        let processors = next()?;
+        let until = next()?;
+        let reservation = next()?;
+        let nodes = next()?;
         Some(Self {
             processors: processors.parse().ok()?,
             until: seconds(until),
@@ -162,10 +166,13 @@ impl SlurmBookings {
     pub(super) fn read(answer: &AgentAnswer) -> Self {
         let members = answer.all("members").filter_map(|line| {
             let mut fields = line.splitn(3, '|');
-            let (name, threads, nodes) = (fields.next()?, fields.next()?, fields.next()?);
+            let name = fields.next()?;
+            let threads = fields.next()?;
+            let nodes = fields.next()?;
             let is_default = name.ends_with('*');
             let name = name.strip_suffix('*').unwrap_or(name);
-            let (partition, threads) = (name.into(), threads.parse().ok()?);
+            let partition = name.into();
+            let threads = threads.parse().ok()?;
             Some(PartitionNodes {
                 partition,
                 is_default,

@@ -143,7 +143,9 @@ impl SlurmSite {
             request.text("name", format!("{}\n", name(order)).as_bytes());
             request.end()
         };
-        let (tag, stub, wrapper) = (order.tag.to_string(), stub_name(), script_name());
+        let tag = order.tag.to_string();
+        let stub = stub_name();
+        let wrapper = script_name();
         let words = ["submit".to_owned(), tag, stub, wrapper, self.agent.limit()];
         let words = [&words[..], &options].concat();
         let answer = match self.agent.ask(&words, request()).await {
@@ -199,7 +201,8 @@ impl SlurmSite {
         tag: AttemptTag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
-        let (name, nonce) = (tag.to_string(), nonce());
+        let name = tag.to_string();
+        let nonce = nonce();
         let answer = match decision {
             GateDecision::Void => {
                 self.agent
@@ -239,7 +242,8 @@ impl SlurmSite {
         } else {
             "gently"
         };
-        let (name, nonce) = (tag.to_string(), nonce());
+        let name = tag.to_string();
+        let nonce = nonce();
         let words = ["cancel", &name, how, &nonce];
         let answer = self.agent.ask(&words, self.void(tag)).await;
         self.forget_queue();

@@ -61,7 +61,8 @@ fn install(bin: &Path) {
 pub(super) async fn site(directory: &Path) -> SlurmSite {
     let bin = directory.join("bin");
     install(&bin);
-    let (name, total) = (SiteName::new("there").unwrap(), Resources::processors(64));
+    let name = SiteName::new("there").unwrap();
+    let total = Resources::processors(64);
     let config = SlurmConfig::new(name, directory.join("root"), total, Vec::new());
     let exec = Instead(bin, ChildExec::of_this_process());
     let site = SlurmSite::remote(config, Arc::new(exec)).unwrap();
@@ -72,7 +73,8 @@ pub(super) async fn site(directory: &Path) -> SlurmSite {
 #[tokio::test]
 async fn what_has_ended_already_needs_no_cancel() {
     let directory = tempfile::tempdir().unwrap();
-    let (bin, site) = (directory.path().join("bin"), site(directory.path()).await);
+    let bin = directory.path().join("bin");
+    let site = site(directory.path()).await;
     let over =
         "scancel: error: Kill job error on job id 5: Job/step already completing or completed";
     let away = "scancel: error: Unable to contact slurm controller (connect failure)";

@@ -66,7 +66,8 @@ async fn no_end_is_judged_before_its_time_because_a_clock_was_set() {
             let all = [("decision", "go"), ("begun", &*begun), ("exit", &*exit)];
             cluster.say(|said| {
                 said.queue = job(5, tag(1), "COMPLETING", 2);
-                (said.files, said.frozen) = (files(tag(1), 5, &all), frozen);
+                said.files = files(tag(1), 5, &all);
+                said.frozen = frozen;
             });
             look(&site).await;
             cluster.say(|said| said.set_s = set_s);
@@ -119,7 +120,9 @@ async fn a_login_node_whose_clock_is_wrong_tells_the_time_of_its_files() {
             .join("root/attempts")
             .join(tag(1).to_string());
         std::fs::create_dir(&attempt).unwrap();
-        let (round, epoch, rank) = (Round(1), Epoch(1), ComponentIndex(0));
+        let round = Round(1);
+        let epoch = Epoch(1);
+        let rank = ComponentIndex(0);
         let start_at = now() + DurationMs(1_000);
         let go = Go {
             round,

@@ -264,13 +264,14 @@ fn of_partition(answer: &AgentAnswer, facts: &ProbedFacts, wanted: Option<&str>)
         ),
         Some(found) => {
             let what = told_of(found);
-            match found.is_up && found.in_order > 0 {
-                true => good(WHAT, what),
-                false => odd(
+            if found.is_up && found.in_order > 0 {
+                good(WHAT, what)
+            } else {
+                odd(
                     WHAT,
                     what,
                     "it starts no jobs at the moment: see `sinfo -R`",
-                ),
+                )
             }
         }
     }
@@ -351,7 +352,8 @@ fn tracking(facts: &ProbedFacts) -> Finding {
 
 fn directory(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
     const WHAT: &str = DIRECTORY;
-    let (root, kind) = (&facts.root, &facts.file_system);
+    let root = &facts.root;
+    let kind = &facts.file_system;
     if answer.all("root_is").any(|is| is == "unwritable") {
         let what = "give root = a directory of the account's own on a file system of the cluster";
         return bad(WHAT, format!("{root} cannot be written"), what);
@@ -361,13 +363,14 @@ fn directory(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
     } else {
         ", to be made"
     };
-    match SHARED.contains(&kind.as_str()) {
-        true => good(WHAT, format!("{root} ({kind}){state}")),
-        false => odd(
+    if SHARED.contains(&kind.as_str()) {
+        good(WHAT, format!("{root} ({kind}){state}"))
+    } else {
+        odd(
             WHAT,
             format!("{root} is on {kind}{state}"),
             "all nodes must have it under this name; `cospan site check` has one of them look",
-        ),
+        )
     }
 }
 
@@ -463,7 +466,8 @@ mod tests {
     }
 
     fn config() -> SlurmConfig {
-        let (name, total) = ("there".parse().unwrap(), Resources::processors(1));
+        let name = "there".parse().unwrap();
+        let total = Resources::processors(1);
         SlurmConfig::new(name, "/root".into(), total, Vec::new())
     }
 

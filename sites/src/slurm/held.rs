@@ -53,7 +53,8 @@ impl SlurmSite {
     }
 
     async fn lock(&self, hold: Arc<Hold>, ours: Owner) -> Result<(), SiteError> {
-        let (path, name) = (self.config.root.clone(), self.config.name.clone());
+        let path = self.config.root.clone();
+        let name = self.config.name.clone();
         let locked = tokio::task::spawn_blocking(move || {
             let Ok(root) = OwnedRoot::open(&path, &name) else {
                 return Ok(());
@@ -86,9 +87,12 @@ impl SlurmSite {
         }
         let was_ours = *signed();
         let place = &self.config.root;
-        let why = found.and_then(|found| match was_ours {
-            true => Some(found.took(ours, place)),
-            false => found.keeps_out(ours, place),
+        let why = found.and_then(|found| {
+            if was_ours {
+                Some(found.took(ours, place))
+            } else {
+                found.keeps_out(ours, place)
+            }
         });
         if let Some(why) = why {
             return Err(self.not_alone(&why));
@@ -141,7 +145,8 @@ mod tests {
     }
 
     fn site(root: &Path, number: u64, behind: Option<Arc<SlurmSite>>) -> SlurmSite {
-        let (name, total) = (SiteName::new("there").unwrap(), Resources::processors(1));
+        let name = SiteName::new("there").unwrap();
+        let total = Resources::processors(1);
         let mut config = SlurmConfig::new(name, root.into(), total, Vec::new());
         config.owner = Some(InstanceId::from_random(number));
         SlurmSite::remote(config, Arc::new(Behind(behind))).unwrap()

@@ -19,7 +19,9 @@ pub(super) fn hosts(list: &str) -> Option<BTreeSet<String>> {
 
 /// Its words: what is between commas that are in no brackets.
 fn words(list: &str) -> Option<Vec<&str>> {
-    let (mut words, mut begin, mut is_inside) = (Vec::new(), 0, false);
+    let mut words = Vec::new();
+    let mut begin = 0;
+    let mut is_inside = false;
     for (at, byte) in list.bytes().enumerate() {
         match byte {
             b'[' if !is_inside => is_inside = true,
@@ -50,7 +52,8 @@ fn expand(before: String, word: &str, hosts: &mut BTreeSet<String>) -> Option<()
         if !is_number(first) || !is_number(last) {
             return None;
         }
-        let (from, to): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        let from: usize = first.parse().ok()?;
+        let to: usize = last.parse().ok()?;
         if to.checked_sub(from)? >= HOSTS_MAX {
             return None;
         }

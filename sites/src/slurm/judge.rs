@@ -175,7 +175,8 @@ mod tests {
 
     fn of_job(number: &str) -> WrapperEvidence {
         let wrapper = ProcessName { pid: 12, start: 34 };
-        let (host, boot) = ("n1".to_owned(), "b".to_owned());
+        let host = "n1".to_owned();
+        let boot = "b".to_owned();
         let ready = ReadyFile {
             host,
             wrapper,

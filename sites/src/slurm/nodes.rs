@@ -32,8 +32,12 @@ impl<'a> SinfoLine<'a> {
     fn read(line: &'a str) -> Option<Self> {
         let mut fields = line.splitn(6, '|');
         let mut next = || fields.next();
-        let (partition, count, processors) = (next()?, next()?, next()?);
-        let (memory, gres, last) = (next()?, next()?, next()?);
+        let partition = next()?;
+        let count = next()?;
+        let processors = next()?;
+        let memory = next()?;
+        let gres = next()?;
+        let last = next()?;
         let (features, disk) = last.rsplit_once('|').unwrap_or((last, "0"));
         Some(Self {
             partition: partition.strip_suffix('*').unwrap_or(partition),
@@ -70,7 +74,9 @@ fn all(answer: &AgentAnswer) -> impl Iterator<Item = SinfoLine<'_>> {
 
 /// Memory, graphics processors and disk of a partition, or of the default one.
 pub(super) fn amounts(answer: &AgentAnswer, partition: Option<&str>) -> BTreeMap<Arc<str>, u64> {
-    let (mut memory, mut gpus, mut disk) = (0_u64, 0_u64, 0_u64);
+    let mut memory = 0_u64;
+    let mut gpus = 0_u64;
+    let mut disk = 0_u64;
     let is_meant = |nodes: &SinfoLine<'_>| match partition {
         Some(name) => nodes.partition == name,
         None => nodes.is_default,

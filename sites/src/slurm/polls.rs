@@ -224,7 +224,8 @@ impl SlurmSite {
             };
             let (second, _) = self.look(&again, second).await?;
             status.attempts.extend(second.attempts);
-            (status.idle, status.idle_in) = (second.idle, second.idle_in);
+            status.idle = second.idle;
+            status.idle_in = second.idle_in;
             status.silence = second.silence;
         }
         Ok(status)
@@ -252,7 +253,8 @@ impl SlurmSite {
         let mut jobs = self.hear(&answer, look, asked_at)?;
         let (shown, site_clock, left) = self.left(&answer);
         jobs.extend(self.accounts_of(&self.lost(tags, &jobs, &left)).await);
-        let (mut again, mut attempts) = (Vec::new(), BTreeMap::new());
+        let mut again = Vec::new();
+        let mut attempts = BTreeMap::new();
         for tag in tags {
             let evidence = left.evidence.get(tag);
             let job = of_tag(&jobs, *tag, evidence);
@@ -282,8 +284,10 @@ impl SlurmSite {
         }
         // Slurm's own times are by the clock as it is.
         let now = shown.unwrap_or_else(super::now);
-        let (idle, idle_in) = (self.idle(&jobs, now), self.idle_in(&jobs, now));
-        let (ebbs, silence) = (self.ebbs(&idle, now), None);
+        let idle = self.idle(&jobs, now);
+        let idle_in = self.idle_in(&jobs, now);
+        let ebbs = self.ebbs(&idle, now);
+        let silence = None;
         Ok((
             SiteStatus {
                 site_clock,
@@ -351,7 +355,9 @@ impl SlurmSite {
             (*tag, judge_in_silence(job, evidence, settled, &silence))
         };
         let attempts = tags.iter().map(seen).collect();
-        let (idle, idle_in, ebbs) = (Resources::default(), BTreeMap::new(), Vec::new());
+        let idle = Resources::default();
+        let idle_in = BTreeMap::new();
+        let ebbs = Vec::new();
         SiteStatus {
             site_clock,
             idle,
@@ -473,7 +479,8 @@ impl SlurmSite {
     /// it, and never more than we may use.
     fn idle(&self, jobs: &[SlurmJob], now: Timestamp) -> Resources {
         let heard = self.heard();
-        let (mut load, bookings) = (heard.load_now(), &heard.bookings);
+        let mut load = heard.load_now();
+        let bookings = &heard.bookings;
         load.idle = match &self.config.reservation {
             Some(name) => bookings.idle_in(name, now),
             None => {

@@ -70,7 +70,8 @@ impl Exec for Cluster {
         let mut answer = String::new();
         match words[0] {
             "describe" => {
-                let (idle, other) = (64 - said.drained, said.drained);
+                let idle = 64 - said.drained;
+                let other = said.drained;
                 answer += "config KillWait = 30 sec\n";
                 answer += &format!("load normal*|up|0/{idle}/{other}/64|1-0\n");
                 answer += "load gpu|up|0/16/0/16|2-0\n";
@@ -95,7 +96,8 @@ impl Exec for Cluster {
                     answer += &said.queue;
                 }
                 if words.contains(&"load") && !said.frozen {
-                    let (idle, other) = (said.idle, said.drained);
+                    let idle = said.idle;
+                    let other = said.drained;
                     let allocated = 64 - idle - other;
                     answer += &format!("load normal*|up|{allocated}/{idle}/{other}/64|1-0\n");
                     answer += "load gpu|up|4/12/0/16|2-0\n";
@@ -130,7 +132,8 @@ pub(super) fn files(tag: AttemptTag, number: u32, more: &[(&str, &str)]) -> Stri
 pub(super) fn site() -> (Arc<Cluster>, SlurmSite) {
     let cluster = Arc::new(Cluster::default());
     cluster.say(|said| said.idle = 64);
-    let (name, total) = (SiteName::new("there").unwrap(), Resources::processors(64));
+    let name = SiteName::new("there").unwrap();
+    let total = Resources::processors(64);
     let config = SlurmConfig::new(name, "/root".into(), total, Vec::new());
     (cluster.clone(), SlurmSite::remote(config, cluster).unwrap())
 }
@@ -310,10 +313,8 @@ async fn what_is_removed_is_not_remembered_to_run() {
 #[tokio::test(start_paused = true)]
 async fn what_began_and_waits_again_has_time_to_be_ended_by_its_node() {
     let (cluster, site) = site();
-    let (decided, begun) = (
-        ("decision", "go"),
-        format!("pid 13\nstart 35\nend {}", tag(1)),
-    );
+    let decided = ("decision", "go");
+    let begun = format!("pid 13\nstart 35\nend {}", tag(1));
     cluster.say(|said| {
         said.queue = job(5, tag(1), "RUNNING", 2);
         said.files = files(tag(1), 5, &[decided, ("begun", &begun)]);
@@ -340,7 +341,8 @@ async fn idle_processors_follow_what_our_attempts_take_and_give_back() {
     cluster.say(|said| (said.queue, said.idle) = (job(5, tag(1), "PENDING", 8), 40));
     assert_eq!(look(&site).await.idle.processors, 32, "it is waited for");
     cluster.say(|said| {
-        (said.queue, said.idle) = (job(5, tag(1), "RUNNING", 8), 0);
+        said.queue = job(5, tag(1), "RUNNING", 8);
+        said.idle = 0;
         said.files = files(tag(1), 5, &[]);
     });
     assert_eq!(look(&site).await.idle.processors, 32, "it is taken");
@@ -384,10 +386,8 @@ async fn files_are_read_while_slurm_does_not_answer() {
         age >= DurationMs::from_secs(12),
         "of its latest answer: {age}"
     );
-    let (decided, begun) = (
-        ("decision", "go"),
-        format!("pid 13\nstart 35\nend {}", tag(1)),
-    );
+    let decided = ("decision", "go");
+    let begun = format!("pid 13\nstart 35\nend {}", tag(1));
     cluster.say(|said| said.files = files(tag(1), 5, &[decided, ("begun", &begun)]));
     assert!(matches!(seen(&look(&site).await), Observation::Begun(_)));
     let exit = format!("cause code 0\nran 1\nend {}", tag(1));
@@ -411,10 +411,8 @@ async fn files_are_read_while_slurm_does_not_answer() {
 async fn what_slurm_may_have_ended_is_not_judged_while_it_does_not_answer() {
     for (cause, wait_s) in [("code 0", 7), ("signal 15", 100), ("terminated", 100)] {
         let (cluster, site) = site();
-        let (decided, begun) = (
-            ("decision", "go"),
-            format!("pid 13\nstart 35\nend {}", tag(1)),
-        );
+        let decided = ("decision", "go");
+        let begun = format!("pid 13\nstart 35\nend {}", tag(1));
         let exit = format!("cause {cause}\nran 1\nend {}", tag(1));
         let all = [decided, ("begun", &*begun), ("exit", &*exit)];
         cluster.say(|said| (said.frozen, said.files) = (true, files(tag(1), 5, &all)));
@@ -439,10 +437,8 @@ async fn disturbed(site: &SlurmSite, after: u64) -> Observation {
 #[tokio::test(start_paused = true)]
 async fn what_is_done_to_the_queue_during_a_look_makes_no_job_unknown() {
     let (cluster, site) = site();
-    let (decided, begun) = (
-        ("decision", "go"),
-        format!("pid 13\nstart 35\nend {}", tag(1)),
-    );
+    let decided = ("decision", "go");
+    let begun = format!("pid 13\nstart 35\nend {}", tag(1));
     cluster.say(|said| {
         said.queue = job(5, tag(1), "RUNNING", 2);
         said.files = files(tag(1), 5, &[decided, ("begun", &begun)]);

@@ -53,7 +53,8 @@ mod tests {
         let operator = plain.replace("None", "Operator");
         let own = plain.replace("slurm(64030)", "alice(1000)");
         for (text, may) in [(plain, false), (&operator, true), (&own, true), ("", false)] {
-            let (on, off) = (of(text, true), of(text, false));
+            let on = of(text, true);
+            let off = of(text, false);
             assert_eq!(on.verdict == FindingVerdict::Good, may, "{on:?}");
             assert_eq!(
                 off.verdict,

@@ -48,9 +48,16 @@ impl SlurmJob {
     pub(super) fn read(line: &str, root: &str) -> Option<Self> {
         let mut fields = line.splitn(10, '|');
         let mut next = || fields.next();
-        let (number, state, reason, processors) = (next()?, next()?, next()?, next()?);
-        let (submitted, start, end) = (next()?, next()?, next()?);
-        let (directory, name, comment) = (next()?, next()?, next()?);
+        let number = next()?;
+        let state = next()?;
+        let reason = next()?;
+        let processors = next()?;
+        let submitted = next()?;
+        let start = next()?;
+        let end = next()?;
+        let directory = next()?;
+        let name = next()?;
+        let comment = next()?;
         let tag: AttemptTag = comment.parse().ok().filter(|_| directory == root)?;
         let before = name.strip_suffix(comment)?;
         if !before.is_empty() && !before.ends_with('.') {

@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn what_is_in_several_places_is_added_up_and_what_lives_is_told() {
-        let (one, two) = ("cabcdefgh-1-0-1", "cabcdefgh-2-0-1");
+        let one = "cabcdefgh-1-0-1";
+        let two = "cabcdefgh-2-0-1";
         let text = format!(
             "takes 8\tattempts/{one}\ntakes 4\tspool/{one}\ntakes 1\tspool/{two}\n\
              takes 9\tattempts/notes\n"

@@ -139,7 +139,8 @@ impl SlurmSite {
             .last("clock")
             .and_then(seconds_to_timestamp)
             .unwrap_or_else(now);
-        let (bookings, total) = (SlurmBookings::read(&answer), self.total());
+        let bookings = SlurmBookings::read(&answer);
+        let total = self.total();
         let timeline = bookings.timeline(own, load, &total, now);
         let timeline = timeline.map_err(|error| SiteError::Refused(error.to_string()))?;
         let partition = partition(&answer, own).map(str::to_owned);
@@ -179,7 +180,8 @@ impl SlurmSite {
         second: Timestamp,
         table: &Timetable,
     ) -> Result<Option<Timestamp>, SiteError> {
-        let (tag, request) = (order.tag, &order.request);
+        let tag = order.tag;
+        let request = &order.request;
         let start = second.max(request.window.earliest);
         let end = up(start + request.length + SLACK);
         let per_core = table.bookings.per_core(table.partition.as_deref());
@@ -220,12 +222,14 @@ impl SlurmSite {
         table: &Timetable,
     ) -> Result<ReservationAnswer, SiteError> {
         let request = &order.request;
-        let (timeline, window) = (&table.timeline, request.window);
+        let timeline = &table.timeline;
+        let window = request.window;
         let need = timeline.amounts(&Resources::processors(request.resources.processors));
         let Ok(need) = need else {
             return Ok(ReservationAnswer::Never);
         };
-        let (mut from, mut later) = (window.earliest.max(table.now), LATER);
+        let mut from = window.earliest.max(table.now);
+        let mut later = LATER;
         for _ in 0..TRIES {
             let opening = TimelineOpening::after(from, need, request.length + SLACK);
             let Some(start) = timeline.earliest(&opening) else {
@@ -277,11 +281,14 @@ impl Reservations for SlurmSite {
         order: &TaggedReservationRequest,
     ) -> Result<Option<ReservationAnswer>, SiteError> {
         let seen = self.lease(order.tag).await?;
-        Ok(seen.map(|seen| match serves(&seen, &order.request) {
-            true => ReservationAnswer::Granted {
-                start: seen.start(order.request.window),
-            },
-            false => ReservationAnswer::Never,
+        Ok(seen.map(|seen| {
+            if serves(&seen, &order.request) {
+                ReservationAnswer::Granted {
+                    start: seen.start(order.request.window),
+                }
+            } else {
+                ReservationAnswer::Never
+            }
         }))
     }
 

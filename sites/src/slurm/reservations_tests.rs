@@ -302,7 +302,8 @@ fn mutated(line: &str, number: u64) -> String {
 #[tokio::test]
 async fn a_garbled_answer_never_becomes_another_grant() {
     let window = StartWindow::exactly(at(10_000));
-    let (mut granted, mut refused) = (0, 0);
+    let mut granted = 0;
+    let mut refused = 0;
     for number in 0..2_000 {
         let cluster = Arc::new(Cluster::default());
         let shown = mutated(PART, number);

@@ -51,7 +51,8 @@ pub(super) fn of_partitions<'a>(
         let mut fields = line.split('|');
         let name = fields.next()?;
         let mut times = fields.skip(2).map(time);
-        let (longest, default) = (times.next().flatten(), times.next().flatten());
+        let longest = times.next().flatten();
+        let default = times.next().flatten();
         let time = default
             .or(longest)
             .filter(|time| *time > DurationMs::ZERO)?;

@@ -53,7 +53,8 @@ pub fn measure(root: &Path, length: Duration, shell: &str) -> Result<WrapperCost
     let bench = WrapperBench::new(root, shell.to_owned())?;
     let (times, spawn_per_s) = repeat(1, length, &bare)?;
     let bare_program_ms = median_ms(times);
-    let (mut per_s, mut wrapper_ms) = (Vec::new(), 0.0);
+    let mut per_s = Vec::new();
+    let mut wrapper_ms = 0.0;
     for at_once in [1, 2, 4, 8] {
         let (times, rate) = repeat(at_once, length, &|| bench.wrapped())?;
         if at_once == 1 {
@@ -93,7 +94,8 @@ impl WrapperBench {
     /// Prepares, spawns, opens the gate, waits; the time from spawn to end.
     fn wrapped(&self) -> Result<Duration> {
         let job = JobId(self.made.fetch_add(1, Ordering::Relaxed));
-        let (component, attempt) = (ComponentIndex(0), Attempt(1));
+        let component = ComponentIndex(0);
+        let attempt = Attempt(1);
         let tag = AttemptTag {
             instance: InstanceId::from_random(1),
             job,

@@ -103,7 +103,8 @@ impl PayloadCommand {
             line(&mut out, key, &length.as_secs_ceil().max(1).to_string());
         }
         if let Some(Seldom { poll, after }) = &pace.seldom {
-            let (poll, after) = (poll.as_secs_ceil().max(1), after.as_secs_ceil());
+            let poll = poll.as_secs_ceil().max(1);
+            let after = after.as_secs_ceil();
             line(&mut out, "seldom_s", &format!("{poll} {after}"));
         }
         if let Some(Warning { signal, before }) = &pace.warning {
@@ -242,7 +243,8 @@ pub fn encode_inputs(tag: AttemptTag, inputs: &[PlacedInput], outputs: &[RelPath
             PlacedAs::Program => "program",
         };
         let target = input.target.as_bytes();
-        let (a, b) = (lines_of(&input.source), lines_of(target));
+        let a = lines_of(&input.source);
+        let b = lines_of(target);
         line(&mut out, "input", &format!("{kind} {a} {b}"));
         for bytes in [&input.source, target] {
             out.extend_from_slice(bytes);

@@ -128,7 +128,8 @@ async fn attempt_whose_directory_is_closed_is_removed() {
 fn links_are_removed_and_what_they_point_to_stays() {
     let _few = limit_descriptors();
     let place = tempfile::tempdir().unwrap();
-    let (top, outside) = (place.path().join("top"), place.path().join("outside"));
+    let top = place.path().join("top");
+    let outside = place.path().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("precious"), "").unwrap();
     fs::create_dir(&top).unwrap();
@@ -141,7 +142,8 @@ fn links_are_removed_and_what_they_point_to_stays() {
             while !over.load(Ordering::Relaxed) {
                 let _ = fs::create_dir_all(top.join("a/b"));
                 let _ = symlink(&outside, top.join("to"));
-                let (one, other) = (top.join("a"), top.join("to"));
+                let one = top.join("a");
+                let other = top.join("to");
                 let cwd = rustix::fs::CWD;
                 let _ = renameat_with(cwd, &one, cwd, &other, RenameFlags::EXCHANGE);
                 let _ = fs::rename(top.join("to/b"), place.path().join("fled"));

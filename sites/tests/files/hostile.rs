@@ -50,7 +50,8 @@ fn bait(world: &World, name: &str) -> (std::path::PathBuf, std::path::PathBuf) {
 fn a_directory_swapped_for_a_link_is_never_followed_out_of_the_root() {
     let world = World::new();
     let (real, link) = bait(&world, "d");
-    let (mut inside, mut refused) = (0, 0);
+    let mut inside = 0;
+    let mut refused = 0;
     while_exchanging(&real, &link, || {
         while inside < 500 || refused < 500 {
             match world.a.read(&user("d/x"), Bytes(0), 100) {

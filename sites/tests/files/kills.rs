@@ -62,7 +62,9 @@ fn kill_after(world: &World, order: &CopyRequest, wait: Duration) -> bool {
 #[test]
 fn after_a_hundred_kills_every_copy_is_right_and_none_was_ever_wrong() {
     let world = World::new();
-    let (mut struck, mut completed, mut seed) = (0, 0, 0_u64);
+    let mut struck = 0;
+    let mut completed = 0;
+    let mut seed = 0_u64;
     let started = Instant::now();
     while struck < KILLS {
         assert!(

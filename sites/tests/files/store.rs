@@ -72,7 +72,8 @@ fn while_contents_come_and_go_whoever_opens_one_reads_it_whole() {
     let bytes = noise(1, 1_500_000);
     let order = order(world.file("x", &bytes), "x");
     let path = world.in_store(order.content.digest);
-    let (over, seen) = (AtomicBool::new(false), AtomicU32::new(0));
+    let over = AtomicBool::new(false);
+    let seen = AtomicU32::new(0);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| keep_reading(&path, &bytes, &seen, &over));
         let come_and_go = || {
@@ -136,7 +137,9 @@ fn a_sweep_takes_our_dead_copies_and_nobody_elses() {
         world.start(&order);
         order
     };
-    let (live, dead, foreign) = (copy("mine-1"), copy("mine-2"), copy("theirs-1"));
+    let live = copy("mine-1");
+    let dead = copy("mine-2");
+    let foreign = copy("theirs-1");
     std::fs::create_dir_all(world.path("b/trash/store.old.0/x")).unwrap();
     let digest = content.digest;
     let expected: Vec<_> = ["mine-1", "mine-2", "theirs-1"]

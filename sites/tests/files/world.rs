@@ -77,7 +77,8 @@ impl World {
 
     /// The agents of a copy, found without asking Cospan.
     pub(crate) fn agents_of(&self, order: &CopyRequest) -> Vec<i32> {
-        let (root, task) = (self.path("b"), self.task(order));
+        let root = self.path("b");
+        let task = self.task(order);
         let wanted = [
             root.as_os_str().as_bytes(),
             task.file_name().unwrap().as_bytes(),

@@ -76,7 +76,8 @@ fn a_root_that_was_anothers_on_another_host_is_refused_until_its_name_is_removed
 #[tokio::test]
 async fn a_root_that_was_away_is_taken_when_it_comes_back() {
     let fixture = LocalSiteFixture::new();
-    let (first, second) = (owned_by(&fixture, 1), owned_by(&fixture, 2));
+    let first = owned_by(&fixture, 1);
+    let second = owned_by(&fixture, 2);
     fixture.take_away();
     first.take().unwrap();
     second.take().unwrap();

@@ -133,7 +133,8 @@ async fn a_wrapper_that_a_power_cut_left_empty_is_put_in_place_before_it_runs_an
 async fn what_is_collected_is_on_the_disk_before_its_payload_has_succeeded() {
     let fixture = LocalSiteFixture::new();
     let tools = tempfile::tempdir().unwrap();
-    let (sync, said) = (tools.path().join("sync"), tools.path().join("said"));
+    let sync = tools.path().join("sync");
+    let said = tools.path().join("said");
     let noted = format!(
         "#!/bin/sh\nls exit >> {0} 2>&1\necho \"$@\" >> {0}\n",
         said.display()
@@ -187,7 +188,8 @@ async fn of_five_hundred_races_at_the_gate_each_has_one_winner() {
         let turn = usize::from(job % 2 == 0);
         let go = decide(turn, go());
         let void = decide(1 - turn, GateDecision::Void);
-        let (go, void) = (go.await.unwrap(), void.await.unwrap());
+        let go = go.await.unwrap();
+        let void = void.await.unwrap();
         assert_eq!(go, void, "both are told who won");
         opened += u32::from(go == GateState::Opened);
     }

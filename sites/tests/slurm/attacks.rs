@@ -79,7 +79,8 @@ async fn what_a_removal_that_was_cut_short_left_is_swept_later() {
         );
         place
     };
-    let (old, new) = (make("old", "1 hour ago"), make("new", "now"));
+    let old = make("old", "1 hour ago");
+    let new = make("new", "now");
     fs::set_permissions(
         old.join("work"),
         std::os::unix::fs::PermissionsExt::from_mode(0o000),

@@ -166,7 +166,8 @@ impl SlurmSiteFixture {
         config.seal = Seal::new([4; 32], JobId(0));
         config.ping = vec!["/bin/sh".into(), ping.display().to_string()];
         let near = (SiteName::new("near").unwrap(), place.join("near"));
-        let (agent, total) = (config.copy_agent.clone(), Resources::processors(1));
+        let agent = config.copy_agent.clone();
+        let total = Resources::processors(1);
         let local = LocalConfig::new(near.0.clone(), near.1.clone(), total, agent);
         LocalSite::new(local).unwrap().initialise().unwrap();
         config.neighbours.extend([near]);
@@ -280,7 +281,8 @@ impl SlurmSiteFixture {
 
     /// What a file or directory there is.
     pub async fn inspect_neighbours(&self, place: &FilePlace) -> Inspected {
-        let (agent, total) = (self.config.copy_agent.clone(), Resources::processors(1));
+        let agent = self.config.copy_agent.clone();
+        let total = Resources::processors(1);
         let local = LocalConfig::new(self.neighbour(), self.place.join("near"), total, agent);
         LocalSite::new(local).unwrap().inspect(place).await.unwrap()
     }

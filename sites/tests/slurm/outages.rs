@@ -357,7 +357,8 @@ async fn what_ended_well_while_its_controller_was_killed_runs_once() {
         return;
     };
     let site = &outage.site;
-    let (started, mut tags) = (Instant::now(), Vec::new());
+    let started = Instant::now();
+    let mut tags = Vec::new();
     for round in 0.. {
         assert!(
             started.elapsed() < PATIENCE,

@@ -76,7 +76,8 @@ fn state(fixture: &SlurmSiteFixture, number: &str) -> String {
 
 /// A job of somebody who knows nothing of all this.
 fn foreign(fixture: &SlurmSiteFixture, processors: u32, minutes: u32) -> String {
-    let (count, time) = (format!("-n{processors}"), format!("-t{minutes}"));
+    let count = format!("-n{processors}");
+    let time = format!("-t{minutes}");
     let words = [
         "sbatch",
         "--parsable",

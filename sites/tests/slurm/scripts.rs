@@ -25,7 +25,8 @@ async fn a_script_with_a_login_shell_finds_its_modules() {
     let Some(fixture) = SlurmSiteFixture::offered() else {
         return;
     };
-    let (site, home) = (fixture.site(), fixture.root().join("files/home"));
+    let site = fixture.site();
+    let home = fixture.root().join("files/home");
     let solve = home.join("mpi/bin/solve");
     fs::create_dir_all(solve.parent().unwrap()).unwrap();
     fs::write(&solve, "#!/bin/sh\necho solved\n").unwrap();

@@ -45,7 +45,8 @@ fn with_bell(bench: &Bench, patience: Duration) -> (Wrapper, UnixStream) {
 
 /// Waits until it sleeps and no process of its own is there that could wake it.
 fn await_alone(wrapper: &Wrapper) {
-    let (started, pid) = (Instant::now(), wrapper.id());
+    let started = Instant::now();
+    let pid = wrapper.id();
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
     while !(read("stat").contains(") S ") && read(&format!("task/{pid}/children")).is_empty()) {
         assert!(started.elapsed() < PATIENCE, "it does not wait alone");

@@ -214,7 +214,8 @@ fn naps(wrapper: &Wrapper) -> Vec<String> {
 fn a_wrapper_that_waits_for_long_looks_less_often_and_sees_its_gate_all_the_same() {
     for shell in shells() {
         let mut bench = Bench::new(shell);
-        let (poll, after) = (DurationMs::from_secs(3), DurationMs::from_secs(2));
+        let poll = DurationMs::from_secs(3);
+        let after = DurationMs::from_secs(2);
         bench.pace.seldom = Some(Seldom { poll, after });
         let wrapper = bench.at_gate(&script("exit 4"));
         for nap in ["1\0", "3\0"] {

@@ -161,7 +161,8 @@ fn an_exit_that_cannot_be_written_is_tried_again() {
                 bench.running(&script("echo begun; while [ -x .. ]; do sleep 0.02; done"));
             bench.await_printed("begun");
             let payload = bench.payload();
-            let (there, aside) = (bench.path(""), bench.path("").with_extension("aside"));
+            let there = bench.path("");
+            let aside = bench.path("").with_extension("aside");
             let set_mode =
                 |mode| fs::set_permissions(&aside, Permissions::from_mode(mode)).unwrap();
             // Its wrapper does not find it, and so cannot open it.

@@ -13,7 +13,8 @@ use super::bench::{Bench, go, our_tag, script, shells, with_each_shell};
 fn warned(shell: Vec<String>, wall_s: u64, before_s: u64) -> Bench {
     let mut bench = Bench::new(shell);
     bench.pace.wall_time = DurationMs::from_secs(wall_s);
-    let (signal, before) = (WarningSignal::Usr1, DurationMs::from_secs(before_s));
+    let signal = WarningSignal::Usr1;
+    let before = DurationMs::from_secs(before_s);
     bench.pace.warning = Some(Warning { signal, before });
     bench
 }

@@ -77,7 +77,8 @@ impl From<AcquisitionDocument> for AcquisitionOptions {
 
 impl From<AcquisitionOptions> for AcquisitionDocument {
     fn from(options: AcquisitionOptions) -> Self {
-        let (limits, defaults) = (options.limits, QueueLimits::default());
+        let limits = options.limits;
+        let defaults = QueueLimits::default();
         let shown = |length: DurationMs, or: DurationMs| (length != or).then_some(Length(length));
         Self {
             mode: match options.mode {

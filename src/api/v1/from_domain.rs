@@ -114,7 +114,8 @@ fn since(phase: &JobPhase) -> Timestamp {
 }
 
 fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
-    let (spec, state) = (job.spec_of(index)?, job.components.get(index.0 as usize));
+    let spec = job.spec_of(index)?;
+    let state = job.components.get(index.0 as usize);
     let mut report = ComponentReport {
         name: job.name_of(index)?,
         processors: job.processors_of(index),

@@ -140,7 +140,9 @@ struct Mending<'a> {
 impl<'a> Mending<'a> {
     fn of(text: &'a str, is_list: bool, located: &LocatedText<'a>) -> Self {
         let LocatedText { table, plain } = located;
-        let (said, taken_out, found) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        let said = BTreeMap::new();
+        let taken_out = BTreeSet::new();
+        let found = Vec::new();
         Self {
             text,
             is_list,
@@ -156,9 +158,10 @@ impl<'a> Mending<'a> {
     fn all(mut self) -> (Vec<JobDocument>, Vec<ParseError>) {
         for round in 0..3 * MOST {
             let from = toml::de::Deserializer::from(self.table.clone());
-            let read = match self.is_list {
-                true => serde_path_to_error::deserialize(from).map(|jobs: Jobs| jobs.job),
-                false => serde_path_to_error::deserialize(from).map(|job: JobDocument| vec![job]),
+            let read = if self.is_list {
+                serde_path_to_error::deserialize(from).map(|jobs: Jobs| jobs.job)
+            } else {
+                serde_path_to_error::deserialize(from).map(|job: JobDocument| vec![job])
             };
             let error = match read {
                 Ok(documents) => return (documents, self.found),

@@ -64,7 +64,8 @@ pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static s
         .or_default()
         .lrm_options
         .extend(words);
-    (document.nodes, document.tasks_per_node) = (None, None);
+    document.nodes = None;
+    document.tasks_per_node = None;
     Ok(())
 }
 

@@ -161,7 +161,8 @@ impl ReservationDocument {
         let tolerance = self.tolerance.map(|given| given.0);
         let tolerance = tolerance.unwrap_or(TOLERANCE.min(latest.since(earliest)));
         let unreserved = self.unreserved == Some(WhereUnreserved::Claim);
-        let (flexible, exempt) = (self.flexible, false);
+        let flexible = self.flexible;
+        let exempt = false;
         Ok(ReservationTerms {
             window,
             tolerance,

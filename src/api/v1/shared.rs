@@ -120,7 +120,8 @@ impl SharedAccess {
         let changes = !self.add.is_empty() || !self.remove.is_empty();
         match (changes, self.only.is_empty(), self.everybody) {
             (true, true, false) => {
-                let (add, remove) = (keys("add", &self.add)?, keys("remove", &self.remove)?);
+                let add = keys("add", &self.add)?;
+                let remove = keys("remove", &self.remove)?;
                 Ok(ReservationAccess::Change { add, remove })
             }
             (false, false, false) => Ok(ReservationAccess::Only(keys("only", &self.only)?)),
@@ -267,7 +268,8 @@ impl SharedReport {
         let name = &shared.wish.name;
         let jobs = || view.jobs.values().filter(|job| job.shares() == Some(name));
         let unfinished = jobs().filter(|job| !job.is_final());
-        let (mut reserved_ms, mut used) = (0, 0);
+        let mut reserved_ms = 0;
+        let mut used = 0;
         for (site, part) in group.parts() {
             let wide = part.wish.resources.processors;
             if part.granted.is_some() {
@@ -447,11 +449,9 @@ pub fn turn(job: &Job, view: &View, now: Timestamp) -> Option<String> {
             .map(|(site, _)| site.as_str())
             .collect(),
     };
-    let (site, start, until) = (
-        sites.join(", "),
-        group.start(now),
-        Instant(group.until(now)),
-    );
+    let site = sites.join(", ");
+    let start = group.start(now);
+    let until = Instant(group.until(now));
     Some(match state_of(&group, now) {
         "confirmed" if now < start => {
             format!("reservation {name} at {site} begins at {}", Instant(start))

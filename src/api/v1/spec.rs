@@ -445,9 +445,12 @@ impl From<&ComponentSpec> for ComponentDocument {
             others.remove(name);
             Some(Size(Bytes(bytes)))
         };
-        let (memory, disk) = (in_bytes(MEMORY), in_bytes(DISK));
-        let (gpus, gflops) = (others.remove(GPUS), others.remove(GFLOPS));
-        let (at, program) = (spec.at.iter(), spec.program.open());
+        let memory = in_bytes(MEMORY);
+        let disk = in_bytes(DISK);
+        let gpus = others.remove(GPUS);
+        let gflops = others.remove(GFLOPS);
+        let at = spec.at.iter();
+        let program = spec.program.open();
         Self {
             name: spec.name.clone(),
             site: spec.site.clone(),

@@ -69,7 +69,8 @@ impl fmt::Display for SplitReport {
             overhead,
             ..
         } = *self;
-        let (alone, all) = (DurationMs(self.run_time_ms), DurationMs(self.wall_time_ms));
+        let alone = DurationMs(self.run_time_ms);
+        let all = DurationMs(self.wall_time_ms);
         let several = if sites == 1 {
             "at 1 site".into()
         } else {

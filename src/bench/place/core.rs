@@ -195,7 +195,8 @@ pub(super) fn scans(report: &mut BenchReport, most: u64) -> Result<()> {
         // A scan counts the tries of the class whose turn it is.
         let apart = of_class(|job| Priority::ALL[(job % 4) as usize])?;
         let together = of_class(|_| Priority::Low)?;
-        let (whole, longest) = (apart.0.max(together.0), apart.1.max(together.1));
+        let whole = apart.0.max(together.0);
+        let longest = apart.1.max(together.1);
         points.push((jobs as f64, whole));
         if jobs == most {
             report.figure("scan_100k_s", whole, "s", "<= 1");

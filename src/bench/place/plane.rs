@@ -96,7 +96,8 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
         })?;
         Ok(at(&mut taken, 0.5))
     };
-    let (well, ill) = (median("well", 0)?, median("ill", 100)?);
+    let well = median("well", 0)?;
+    let ill = median("ill", 100)?;
     report.figure("place_1000_sites_ms", well * 1e3, "ms", "");
     report.figure("place_with_dead_sites_ratio", ill / well, "", "<= 1.1");
     Ok(())
@@ -216,7 +217,8 @@ fn scene_at<T: 'static, W: Future<Output = Result<T>> + 'static>(
 
 fn start(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Result<ControlPlane> {
     let (sink, reports) = wiring::report_channel();
-    let (mut loader, mut damage) = (Loader::default(), None);
+    let mut loader = Loader::default();
+    let mut damage = None;
     let mut load = |stored| {
         if damage.is_none() {
             damage = loader.take(stored).err();

@@ -37,7 +37,8 @@ enum StubPhase {
 
 impl StubPhase {
     fn seen(self) -> Observation {
-        let (host, at) = (HOST.into(), Timestamp(0));
+        let host = HOST.into();
+        let at = Timestamp(0);
         match self {
             StubPhase::AtGate => Observation::Ready(AtGate {
                 host,

@@ -45,7 +45,9 @@ struct FlexCoScene {
 pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
     crate::cli::progress("rescheduling over 4 sites with 1,000 planned jobs");
     let draws = if quick { 2 } else { 10 };
-    let (mut one, mut ends, mut moved) = (Vec::new(), Vec::new(), 0);
+    let mut one = Vec::new();
+    let mut ends = Vec::new();
+    let mut moved = 0;
     for seed in 0..draws {
         let scene = FlexCoScene::drawn(&mut StdRng::seed_from_u64(seed))?;
         one.extend(scene.searches()?);
@@ -81,9 +83,12 @@ impl FlexCoScene {
             let capacity = Resources::processors(PROCESSORS);
             plans.add_site(name.clone(), Timeline::new(Timestamp(0), &capacity)?);
         }
-        let (mut metas, mut running, mut planned) = (BTreeMap::new(), Vec::new(), 0);
+        let mut metas = BTreeMap::new();
+        let mut running = Vec::new();
+        let mut planned = 0;
         for number in 0.. {
-            let (id, run_time) = (JobId(number), run_time(chance));
+            let id = JobId(number);
+            let run_time = run_time(chance);
             let start = if number.is_multiple_of(META_EACH) {
                 // More than a quarter of them need more than one site has.
                 let processors = chance.random_range(32..=PROCESSORS * 3 / 2);

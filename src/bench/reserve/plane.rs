@@ -75,7 +75,8 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
 /// Jobs a second of so many clients, each of which submits its next job when the one before is
 /// promised its start, and the mean time in seconds from submission to promise.
 async fn by_turns(scene: PlaneScene, clients: usize, jobs: usize) -> Result<(f64, f64)> {
-    let (begun, each) = (Instant::now(), jobs / clients);
+    let begun = Instant::now();
+    let each = jobs / clients;
     let client = |client| one_by_one(&scene, client, each);
     let waited = join_all((0..clients).map(client))
         .await

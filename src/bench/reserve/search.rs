@@ -107,7 +107,9 @@ pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
 fn narrowed(report: &mut BenchReport, ledgers: &SiteLedgers, end: u64, draws: usize) {
     for minutes in NARROWING {
         let mut chance = StdRng::seed_from_u64(4);
-        let (mut windows, mut paths, mut handed_over) = (0, 0, 0);
+        let mut windows = 0;
+        let mut paths = 0;
+        let mut handed_over = 0;
         for _ in 0..draws {
             let tolerance = DurationMs(minutes * MINUTE);
             let wanted = Coallocation {
@@ -177,7 +179,9 @@ fn wanted(ledgers: &SiteLedgers, end: u64, chance: &mut StdRng) -> Coallocation 
 fn search(wanted: Coallocation, ledgers: &mut SiteLedgers) -> Searched {
     let begin = Instant::now();
     let mut search = ReservationSearch::new(wanted);
-    let (mut asked, mut paths, mut handed_over) = (0, 0, 0);
+    let mut asked = 0;
+    let mut paths = 0;
+    let mut handed_over = 0;
     while let SearchState::Asks(ask) = search.standing() {
         asked += 1;
         let augments = matches!(search.step, SearchStep::Augment { .. });

@@ -79,7 +79,8 @@ fn request(chance: &mut StdRng) -> (Resources, DurationMs) {
 /// So many bookings, each at the earliest place after some instant of its own, as requests
 /// come; and when the last of those instants is.
 fn drawn(bookings: usize, chance: &mut StdRng) -> Result<(Timeline, u64)> {
-    let (mut timeline, end) = (empty(PROCESSORS)?, bookings as u64 * APART);
+    let mut timeline = empty(PROCESSORS)?;
+    let end = bookings as u64 * APART;
     for _ in 0..bookings {
         let (need, length) = request(chance);
         let from = Timestamp(chance.random_range(0..end));
@@ -123,7 +124,8 @@ fn growth_of_log(log: &ClusterLog, most: usize, asked: usize) -> Result<f64> {
     let of = |job: &WorkloadJob| (resources(job.components.iter().sum()), job.run_time);
     let mut points = Vec::new();
     for size in sizes(most.min(jobs.len())) {
-        let (mut timeline, jobs) = (empty(log.processors)?, &jobs[..size]);
+        let mut timeline = empty(log.processors)?;
+        let jobs = &jobs[..size];
         for job in jobs {
             let (need, length) = of(job);
             book_earliest(&mut timeline, job.at, &need, length)?;

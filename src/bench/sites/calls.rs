@@ -73,7 +73,8 @@ async fn measure(plan: &CallsPlan) -> Result<CallFigures> {
     let mut tags = (1..).map(tag);
     let mut submitted: Vec<AttemptTag> = tags.by_ref().take(1).collect();
     site.submit(&order(submitted[0])).await?;
-    let (mut ratios, mut raw) = (Vec::new(), Vec::new());
+    let mut ratios = Vec::new();
+    let mut raw = Vec::new();
     for _ in 0..plan.pairs {
         let block: Vec<AttemptTag> = tags.by_ref().take(BLOCK).collect();
         let ours = rate(BLOCK, submit_all(&site, &block)).await?;
@@ -196,7 +197,8 @@ async fn status(plan: &CallsPlan, tags: &[AttemptTag]) -> Result<(f64, f64)> {
     let exec = SshExec::new(ssh).map_err(anyhow::Error::msg)?;
     let site = SlurmSite::remote(config(plan)?, Arc::new(exec))?;
     site.status(tags).await?;
-    let (before, mut walls) = (ticks()?, Vec::new());
+    let before = ticks()?;
+    let mut walls = Vec::new();
     for _ in 0..POLLS {
         let begin = Instant::now();
         site.status(tags).await?;

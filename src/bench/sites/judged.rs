@@ -100,7 +100,8 @@ fn judge(
         .filter(|job| !is_judged_so(job, before[&job.id], deed))
     {
         judged.misjudged += 1;
-        let (id, setbacks) = (job.id, &job.setbacks);
+        let id = job.id;
+        let setbacks = &job.setbacks;
         crate::cli::progress(&format!(
             "{deed:?}: job {id} was judged otherwise: {setbacks:?}"
         ));
@@ -166,8 +167,10 @@ fn is_judged_so(job: &JobReport, before: &JobReport, deed: ForcedEnding) -> bool
         ForcedEnding::TimedOut => (false, "TIMEOUT"),
         ForcedEnding::NodeFailed => (true, "NODE_FAIL"),
     };
-    let (now, then) = (&job.setbacks, &before.setbacks);
-    let (part, old) = (&job.components[0], &before.components[0]);
+    let now = &job.setbacks;
+    let then = &before.setbacks;
+    let part = &job.components[0];
+    let old = &before.components[0];
     let told = part
         .detail
         .as_ref()

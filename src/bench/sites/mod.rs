@@ -42,8 +42,8 @@ struct BenchExtent {
 impl BenchExtent {
     fn new(full: bool) -> Self {
         let seconds = Duration::from_secs;
-        match full {
-            true => Self {
+        if full {
+            Self {
                 rounds: 25,
                 settle: seconds(5),
                 batches: 5,
@@ -52,8 +52,9 @@ impl BenchExtent {
                 pairs: 20,
                 attempts: 5_000,
                 soak: seconds(1_800),
-            },
-            false => Self {
+            }
+        } else {
+            Self {
                 rounds: 4,
                 settle: seconds(3),
                 batches: 1,
@@ -62,7 +63,7 @@ impl BenchExtent {
                 pairs: 5,
                 attempts: 1_000,
                 soak: seconds(180),
-            },
+            }
         }
     }
 }

@@ -40,13 +40,17 @@ pub(super) struct Payloads(pub(super) Vec<PayloadLine>);
 /// What a payload runs: it says that it begins, sleeps, and says that it ends. As long as anything
 /// of it lives it holds a lock, by which another payload of its component notices it.
 pub(super) fn script(place: &Path, seconds: u32) -> String {
-    let (log, alone) = (place.join("payloads"), place.join("alone"));
-    let (log, alone) = (log.display(), alone.display());
+    let log = place.join("payloads");
+    let alone = place.join("alone");
+    let log = log.display();
+    let alone = alone.display();
     let say = |what: &str| {
         let words = "\"$COSPAN_TAG\" \"$COSPAN_ROUND\" \"$(date +%s.%N)\"";
         format!("printf '{what} %s %s %s\\n' {words} >> {log}")
     };
-    let (begin, beside, end) = (say("begin"), say("beside"), say("end"));
+    let begin = say("begin");
+    let beside = say("beside");
+    let end = say("end");
     // What is killed in its sleep may live long enough to go on.
     format!(
         "exec 9>> {alone}/$COSPAN_JOB-$COSPAN_COMPONENT; flock -n 9 || {beside}; {begin}; \
@@ -79,7 +83,8 @@ impl Payloads {
         let whole = self.is_whole(job.id, job.components.len());
         let doubled = self.doubled(job.id, job.components.len());
         let spread = self.spread(job.id);
-        let (id, state) = (job.id, &job.phase.state);
+        let id = job.id;
+        let state = &job.phase.state;
         let reason = job.phase.reason.as_deref().unwrap_or("no reason");
         let told = format!(
             "job {id} is {state} ({reason}), whole: {whole}, doubled: {doubled}, spread: {spread} s"
@@ -167,9 +172,13 @@ fn deed(line: &str) -> Option<PayloadLine> {
         "end" => PayloadMark::Ended,
         _ => return None,
     };
-    let (tag, round, at) = (words.next()?, words.next()?, words.next()?);
+    let tag = words.next()?;
+    let round = words.next()?;
+    let at = words.next()?;
     let mut numbers = tag.rsplitn(4, '-');
-    let (attempt, component, job) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    let attempt = numbers.next()?;
+    let component = numbers.next()?;
+    let job = numbers.next()?;
     Some(PayloadLine {
         what,
         job: job.parse().ok()?,

@@ -39,7 +39,8 @@ pub(super) fn busy(ground: &BenchGround, length: Duration) -> Result<f64> {
 }
 
 fn rate(ground: &BenchGround, work: impl Fn() -> Result<()>) -> Result<f64> {
-    let (begin, before) = (Instant::now(), ground.queries()?);
+    let begin = Instant::now();
+    let before = ground.queries()?;
     work()?;
     let queries = ground.queries()? - before;
     Ok(queries as f64 / begin.elapsed().as_secs_f64() * 60.0)

@@ -50,7 +50,8 @@ pub(super) fn prepare(
     }
     fs::create_dir(place.join("alone"))?;
     for query in QUERIES {
-        let (counter, log) = (place.join("bin").join(query), place.join("queries"));
+        let counter = place.join("bin").join(query);
+        let log = place.join("queries");
         let text = format!(
             "#!/bin/sh\necho >> {}\nexec /usr/bin/{query} \"$@\"\n",
             log.display()
@@ -80,7 +81,8 @@ fn configuration(
         name, processors, ..
     } in clusters
     {
-        let (root, conf) = (place.join("sites").join(name), testbed.conf(name));
+        let root = place.join("sites").join(name);
+        let conf = testbed.conf(name);
         text += &format!(
             "[[site]]\nname = {name:?}\nkind = \"slurm\"\nroot = {root:?}\n\
              slurm_conf = {conf:?}\nprocessors = {processors}\n"

@@ -30,7 +30,8 @@ pub(super) struct Soak {
 /// Goes on for so long, then waits until all is well.
 pub(super) fn measure(ground: &BenchGround, length: Duration) -> Result<Soak> {
     let begin = Instant::now();
-    let (mut jobs, mut alive) = (Vec::new(), Vec::new());
+    let mut jobs = Vec::new();
+    let mut alive = Vec::new();
     let mut troubles = 0;
     let mut next = TROUBLE_EVERY;
     while begin.elapsed() < length {
@@ -41,7 +42,8 @@ pub(super) fn measure(ground: &BenchGround, length: Duration) -> Result<Soak> {
             alive.push(id);
         }
         if begin.elapsed() >= next {
-            let (passed, all) = (begin.elapsed().as_secs(), length.as_secs());
+            let passed = begin.elapsed().as_secs();
+            let all = length.as_secs();
             crate::cli::progress(&format!("soak: {passed} s of {all} s, the next trouble"));
             others_work(ground);
             trouble(ground, troubles)?;

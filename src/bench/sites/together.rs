@@ -27,7 +27,10 @@ pub(super) fn measure(ground: &BenchGround, jobs: u32) -> Result<TogetherFigures
         processors: 4,
     };
     let parts = [part(ALPHA), part(BETA), part(ALPHA)];
-    let (mut start, mut raw, mut spread, mut seen) = (vec![], vec![], vec![], vec![]);
+    let mut start = vec![];
+    let mut raw = vec![];
+    let mut spread = vec![];
+    let mut seen = vec![];
     for number in 0..jobs {
         crate::cli::progress(&format!(
             "one job over two clusters, {} of {jobs}",

@@ -145,7 +145,8 @@ fn told(
     running: &RunningProcess,
     what: &str,
 ) -> Result<CliExit, CliError> {
-    let (process, log): (u32, PathBuf) = (running.process, data.join(LOG));
+    let process: u32 = running.process;
+    let log: PathBuf = data.join(LOG);
     let answer = json!({ "process": process, "addresses": running.addresses, "log": log });
     context.out.answer(&answer, |_| {
         let address = running.addresses.join(" and ");

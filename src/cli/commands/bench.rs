@@ -37,7 +37,9 @@ pub(crate) fn run(
             pairs,
             attempts,
         } => {
-            let (root, conf, ssh) = (root.clone(), conf.clone(), ssh.clone());
+            let root = root.clone();
+            let conf = conf.clone();
+            let ssh = ssh.clone();
             let plan = CallsPlan {
                 root,
                 conf,

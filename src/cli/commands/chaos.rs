@@ -41,14 +41,12 @@ fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExi
     let lasting = args.lasting.map(|Length(lasting)| lasting);
     let plan =
         plan::read(Path::new(&name), &text, lasting, &status.into()).map_err(|problems| {
-            let (count, noun) = (
-                problems.len(),
-                if problems.len() == 1 {
-                    "problem"
-                } else {
-                    "problems"
-                },
-            );
+            let count = problems.len();
+            let noun = if problems.len() == 1 {
+                "problem"
+            } else {
+                "problems"
+            };
             let message = format!("the plan has {count} {noun}\n\n{problems}");
             CliError {
                 exit: CliExit::Usage,
@@ -59,11 +57,10 @@ fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExi
         })?;
     let rehearsal = client.inject(&plan, args.dry_run)?;
     context.out.answer(&rehearsal, rehearsal_text)?;
-    note(match args.dry_run {
-        true => "nothing was injected: this is what would run",
-        false => {
-            "faults are being injected; `cospan chaos stop` ends them at once, `cospan chaos report` tells what they came to"
-        }
+    note(if args.dry_run {
+        "nothing was injected: this is what would run"
+    } else {
+        "faults are being injected; `cospan chaos stop` ends them at once, `cospan chaos report` tells what they came to"
     });
     Ok(CliExit::Done)
 }
@@ -74,7 +71,8 @@ fn read_plan(file: &Path) -> Result<(String, String), CliError> {
         let text = text.map_err(|error| CliError::file("read", file, &error))?;
         return Ok((file.display().to_string(), text));
     }
-    let (mut text, name) = (String::new(), "standard input");
+    let mut text = String::new();
+    let name = "standard input";
     let read = std::io::stdin().read_to_string(&mut text);
     read.map_err(|error| CliError::file("read", Path::new(name), &error))?;
     Ok((name.to_owned(), text))

@@ -197,13 +197,14 @@ fn disk(directory: &Path) -> DoctorCheck {
             "set server.data_directory to a place on a disk",
         );
     }
-    match free < LITTLE_DISK_BYTES {
-        true => DoctorCheck::odd(
+    if free < LITTLE_DISK_BYTES {
+        DoctorCheck::odd(
             WHAT,
             format!("{name} has {shown} left"),
             "make room on its disk",
-        ),
-        false => DoctorCheck::good(WHAT, format!("{name}, {shown} left")),
+        )
+    } else {
+        DoctorCheck::good(WHAT, format!("{name}, {shown} left"))
     }
 }
 
@@ -327,13 +328,14 @@ fn clock(server_s: Option<u64>) -> DoctorCheck {
         return DoctorCheck::good(WHAT, "the server does not tell its time");
     };
     let apart = (crate::cli::when::now().0 / 1_000).abs_diff(theirs);
-    match apart > MOST_SKEW_S {
-        true => DoctorCheck::odd(
+    if apart > MOST_SKEW_S {
+        DoctorCheck::odd(
             WHAT,
             format!("the server's clock and ours are {apart} s apart"),
             "set both by NTP",
-        ),
-        false => DoctorCheck::good(WHAT, "agrees with the server's"),
+        )
+    } else {
+        DoctorCheck::good(WHAT, "agrees with the server's")
     }
 }
 

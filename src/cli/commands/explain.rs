@@ -18,12 +18,16 @@ use crate::client::{Client, ClientError};
 pub(crate) fn run(context: &mut CommandContext, args: &ExplainArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let ids = context.resolve(&client, &args.ids)?;
-    let (after, limit) = (args.after, args.limit);
+    let after = args.after;
+    let limit = args.limit;
     let is_page = after.is_some() || limit.is_some();
     let is_for_people = context.out.format() == OutputFormat::Table;
-    let explain = |id| match is_page || is_for_people {
-        true => client.explain_page(id, after, limit),
-        false => whole(&client, id),
+    let explain = |id| {
+        if is_page || is_for_people {
+            client.explain_page(id, after, limit)
+        } else {
+            whole(&client, id)
+        }
     };
     let reports: Vec<ExplainReport> = ids.into_iter().map(explain).collect::<Result<_, _>>()?;
     context.out.answer(&reports, |reports| {
@@ -81,7 +85,8 @@ fn told(report: &ExplainReport, each: bool) -> String {
             .iter()
             .map(|(site, count)| format!("{count} at {site}"))
             .collect();
-        let (sites, until) = (sites.join(", "), clock(withheld.until));
+        let sites = sites.join(", ");
+        let until = clock(withheld.until);
         text.push_str(&line(&format!(
             "  withheld until {until} for job {}, which has waited long: {sites}",
             withheld.job
@@ -180,7 +185,8 @@ fn group(group: &VerdictGroup) -> Vec<String> {
 fn start(report: &ExplainReport) -> String {
     match (&report.estimate, &report.estimate_unknown) {
         (Some(estimate), _) => {
-            let (from, until) = (clock(estimate.from), clock(estimate.until));
+            let from = clock(estimate.from);
+            let until = clock(estimate.until);
             let basis = &estimate.basis;
             line(&format!(
                 "  start from {from}, in all likelihood before {until}: {basis}"
@@ -288,7 +294,8 @@ mod tests {
             detail: "it is full".into(),
             ..VerdictReport::default()
         };
-        let (code, example) = ("site-full".into(), "c0 at delft: it is full".into());
+        let code = "site-full".into();
+        let example = "c0 at delft: it is full".into();
         ExplainReport {
             job: 7,
             verdicts: (0..count).map(verdict).collect(),

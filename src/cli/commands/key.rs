@@ -63,7 +63,8 @@ fn words(roles: &Roles) -> Vec<String> {
 
 fn list(context: &mut CommandContext, keys: &[KeyInfo]) -> std::io::Result<()> {
     let answer = keys.iter().map(|key| {
-        let (name, created) = (key.name.to_string(), Instant(key.created));
+        let name = key.name.to_string();
+        let created = Instant(key.created);
         let print = key.fingerprint();
         json!({ "name": name, "created": created, "fingerprint": print, "roles": words(&key.roles) })
     });

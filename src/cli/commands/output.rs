@@ -37,7 +37,8 @@ struct Fetched {
 pub(crate) fn run(context: &mut CommandContext, args: &OutputArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let ids = context.resolve(&client, &args.ids)?;
-    let (mut all, mut exit) = (Vec::new(), CliExit::Done);
+    let mut all = Vec::new();
+    let mut exit = CliExit::Done;
     for &id in &ids {
         let job = client.job(id)?;
         let to = directory(args.to.as_deref(), id, ids.len() > 1);

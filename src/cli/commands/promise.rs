@@ -96,7 +96,8 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
                 ));
             }
             for one in &reservation.claimed {
-                let (component, site) = (&one.component, &one.site);
+                let component = &one.component;
+                let site = &one.site;
                 note(&format!(
                     "{}: job {id}: {component} is not reserved, as {site} grants no reservations: it \
                      is claimed at the start, if processors are idle then",

@@ -51,11 +51,10 @@ pub(crate) fn run(context: &mut CommandContext, args: &ReportArgs) -> Result<Cli
         context.out.bytes(&lines([COLUMNS.map(CsvField::text)])?)?;
     }
     loop {
-        match structured {
-            true => whole.jobs.extend(page.jobs),
-            false => {
-                context.out.bytes(&lines(page.jobs.iter().map(cells))?)?;
-            }
+        if structured {
+            whole.jobs.extend(page.jobs);
+        } else {
+            context.out.bytes(&lines(page.jobs.iter().map(cells))?)?;
         }
         let Some(next) = page.next else { break };
         filter.after = Some(next);

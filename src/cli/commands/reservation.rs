@@ -77,7 +77,8 @@ pub(crate) fn run(
             }
         }
         ReservationCommand::Move { id, start, within } => {
-            let (earliest, within) = (Some(*start), *within);
+            let earliest = Some(*start);
+            let within = *within;
             let to = ReservationDocument {
                 earliest,
                 within,
@@ -120,7 +121,8 @@ fn decided(client: &Client, id: u64) -> Result<ReservationRow, CliError> {
 
 /// What became of a move.
 fn told(row: &ReservationRow) -> Result<(), CliError> {
-    let (id, reservation) = (row.job, &row.reservation);
+    let id = row.job;
+    let reservation = &row.reservation;
     let stayed = row.events.iter().rev().find(|event| {
         matches!(
             event.event.as_str(),

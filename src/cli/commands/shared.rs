@@ -82,9 +82,12 @@ pub(super) fn create(
 
 fn refused(message: String, report: &SharedReport) -> CliError {
     let next = report.next.map(local);
-    let remedy = next.map(|next| match report.parts.is_empty() {
-        true => format!("the earliest start that would be granted is {next}: --start \"{next}\""),
-        false => format!("sites may grant it from {next} on: --start \"{next}\", --within"),
+    let remedy = next.map(|next| {
+        if report.parts.is_empty() {
+            format!("the earliest start that would be granted is {next}: --start \"{next}\"")
+        } else {
+            format!("sites may grant it from {next} on: --start \"{next}\", --within")
+        }
     });
     CliError {
         exit: CliExit::Refused,
@@ -126,7 +129,8 @@ pub(super) fn extend(
         return Ok(());
     }
     if report.until == before.until {
-        let (sites, until) = (report.sites(), local(report.until));
+        let sites = report.sites();
+        let until = local(report.until);
         let message = format!("reservation {name} at {sites} cannot last longer than {until}");
         return Err(refused(message, &report));
     }
@@ -143,7 +147,9 @@ pub(super) fn allow(
     client: &Client,
     args: &AllowArgs,
 ) -> Result<(), CliError> {
-    let (add, remove, only) = (args.add.clone(), args.remove.clone(), args.only.clone());
+    let add = args.add.clone();
+    let remove = args.remove.clone();
+    let only = args.only.clone();
     let who = SharedAccess {
         add,
         remove,
@@ -189,7 +195,8 @@ pub(super) fn cancel(
 /// What it kept from others up to now, and what of that was used.
 fn cost(report: &SharedReport) -> String {
     let hours = |seconds: u64| format!("{:.1}", seconds as f64 / 3_600.0);
-    let (reserved, used) = (hours(report.reserved_s), hours(report.used_s));
+    let reserved = hours(report.reserved_s);
+    let used = hours(report.used_s);
     format!("it kept {reserved} processor hours up to now, of which jobs used {used}")
 }
 

@@ -188,7 +188,8 @@ fn reservation_text(reservation: &ReservationReport) -> String {
             to,
             serial,
         } = held;
-        let (from, to) = (clock(*from), clock(*to));
+        let from = clock(*from);
+        let to = clock(*to);
         format!("; {component}: {processors} at {site} from {from} to {to} (r{serial})")
     });
     let claimed = reservation.claimed.iter().map(|one| {
@@ -253,7 +254,8 @@ fn remains(job: &JobReport) -> String {
     if remains.is_empty() || job.phase.state != "aborting" {
         return String::new();
     }
-    let (what, id) = (remains.join(", "), job.id);
+    let what = remains.join(", ");
+    let id = job.id;
     format!("{what}; if the site is gone for good: cospan cancel --abandon {id}")
 }
 

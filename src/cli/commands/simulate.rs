@@ -216,7 +216,8 @@ fn variants(args: &SimulateRunArgs, default: &PolicyName) -> Result<Vec<Variant>
                 .map_err(|error| CliError::usage(error.to_string(), "correct --policy"))?;
         }
     }
-    let (label, policy) = (String::new(), default.clone());
+    let label = String::new();
+    let policy = default.clone();
     let plain = Variant {
         label,
         policy,

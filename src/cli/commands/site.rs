@@ -66,7 +66,8 @@ fn steer(context: &mut CommandContext, command: &SiteSubcommand) -> Result<CliEx
                     "give --until a later time than --from",
                 ));
             }
-            let (from, until) = (Instant(from.0), Instant(until.0));
+            let from = Instant(from.0);
+            let until = Instant(until.0);
             let window = WindowReport {
                 from,
                 until,

@@ -57,9 +57,10 @@ fn import(context: &CommandContext, file: &Path) -> Result<CliExit, CliError> {
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
     let unreadable = |error: std::io::Error| CliError::file("read", file, &error);
-    let mut input: Box<dyn BufRead> = match file.as_os_str() == "-" {
-        true => Box::new(BufReader::new(std::io::stdin())),
-        false => Box::new(BufReader::new(File::open(file).map_err(unreadable)?)),
+    let mut input: Box<dyn BufRead> = if file.as_os_str() == "-" {
+        Box::new(BufReader::new(std::io::stdin()))
+    } else {
+        Box::new(BufReader::new(File::open(file).map_err(unreadable)?))
     };
     let imported = cospan_storage::import::import(&path, &options, &mut input).map_err(offline)?;
     note(&format!(
@@ -108,7 +109,9 @@ fn accept_loss(context: &mut CommandContext) -> Result<CliExit, CliError> {
         return Ok(CliExit::Done);
     };
     note(&accepted.gap.to_string());
-    let (epoch, live, next) = (accepted.epoch, accepted.live_jobs, accepted.next_job);
+    let epoch = accepted.epoch;
+    let live = accepted.live_jobs;
+    let next = accepted.next_job;
     note(&format!(
         "given up: the store goes on with {live} live jobs in epoch {epoch}, and the next job is \
          {next} or later"

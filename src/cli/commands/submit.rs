@@ -46,12 +46,13 @@ const LONGEST_PAUSE_S: u64 = 10;
 
 /// Submits jobs from files.
 pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<CliExit, CliError> {
-    let (mut jobs, origins) = match args.files.is_empty() {
-        true => (
+    let (mut jobs, origins) = if args.files.is_empty() {
+        (
             vec![line::job(&args.line, &args.words)?],
             vec![JobOrigin::here("the command line")],
-        ),
-        false => read_jobs(context, &args.files, &args.words)?,
+        )
+    } else {
+        read_jobs(context, &args.files, &args.words)?
     };
     jobs.iter_mut().for_each(|job| want_start(job, args));
     if let Some(name) = &args.reservation {
@@ -117,8 +118,10 @@ fn want_start(job: &mut JobDocument, args: &SubmitArgs) {
             .take()
             .filter(|own| own.shared.is_none())
             .unwrap_or_default();
-        let (earliest, within) = (Some(earliest), args.within);
-        let (latest, tolerance) = (None, None);
+        let earliest = Some(earliest);
+        let within = args.within;
+        let latest = None;
+        let tolerance = None;
         // Who says when it is to start wants it promised.
         let wanted = own.wanted.filter(|wanted| *wanted != Wanted::No);
         job.reservation = Some(ReservationDocument {
@@ -210,7 +213,8 @@ fn read_jobs(
     files: &[PathBuf],
     arguments: &[String],
 ) -> Result<(Vec<JobDocument>, Vec<JobOrigin>), CliError> {
-    let (mut jobs, mut origins) = (Vec::new(), Vec::new());
+    let mut jobs = Vec::new();
+    let mut origins = Vec::new();
     for file in files {
         let (name, bytes) = read_file(file)?;
         let text = String::from_utf8(bytes).map_err(|error| {
@@ -233,13 +237,11 @@ fn read_jobs(
                 "submit each script by a command of its own",
             ));
         }
-        let parsed = match is_script {
-            true => vec![read_script(context, file, &name, &text, arguments)?],
-            false => {
-                let format =
-                    JobFormat::of_file_name(&name).unwrap_or_else(|| JobFormat::guess(&text));
-                mistakes::read(&text, format).map_err(|errors| parse_errors(&name, &errors))?
-            }
+        let parsed = if is_script {
+            vec![read_script(context, file, &name, &text, arguments)?]
+        } else {
+            let format = JobFormat::of_file_name(&name).unwrap_or_else(|| JobFormat::guess(&text));
+            mistakes::read(&text, format).map_err(|errors| parse_errors(&name, &errors))?
         };
         let folder = file.parent().unwrap_or(Path::new("")).to_path_buf();
         origins.extend((1..=parsed.len()).map(|n| JobOrigin {

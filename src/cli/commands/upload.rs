@@ -108,7 +108,9 @@ fn at(path: &Path, error: ClientError) -> CliError {
 }
 
 fn content(file: &mut File) -> std::io::Result<(Digest, u64)> {
-    let (mut hasher, mut piece, mut size) = (blake3::Hasher::new(), vec![0; 1 << 20], 0);
+    let mut hasher = blake3::Hasher::new();
+    let mut piece = vec![0; 1 << 20];
+    let mut size = 0;
     loop {
         match file.read(&mut piece)? {
             0 => return Ok((Digest(*hasher.finalize().as_bytes()), size)),

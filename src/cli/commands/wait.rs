@@ -98,12 +98,13 @@ pub(crate) fn wait_for(
     failed
         .take(TOLD)
         .for_each(|outcome| outcome.last_words = last_words::of(client, outcome.id));
-    context
-        .out
-        .answer(&outcomes, |outcomes| match outcomes.len() > many::MANY {
-            true => many::text(outcomes),
-            false => outcomes.iter().map(outcome_text).collect(),
-        })?;
+    context.out.answer(&outcomes, |outcomes| {
+        if outcomes.len() > many::MANY {
+            many::text(outcomes)
+        } else {
+            outcomes.iter().map(outcome_text).collect()
+        }
+    })?;
     if !in_time {
         note("the time is over; the jobs go on");
         return Ok(CliExit::TimedOut);
@@ -248,7 +249,8 @@ impl JobWatch<'_> {
 
     fn outcome(&self, id: u64) -> Option<WaitOutcome> {
         let phase = self.phases.get(&id)?;
-        let (state, reason) = (phase.state.clone(), phase.reason.clone());
+        let state = phase.state.clone();
+        let reason = phase.reason.clone();
         Some(WaitOutcome {
             id,
             state,

@@ -367,10 +367,8 @@ fn an_address_in_other_letters_is_judged_as_the_router_reads_it() {
 #[test]
 fn lists_and_selections_hold_what_the_key_reaches_only() {
     let served = Served::start();
-    let (alice, bob) = (
-        served.key("alice", &[Role::User]),
-        served.key("bob", &[Role::User]),
-    );
+    let alice = served.key("alice", &[Role::User]);
+    let bob = served.key("bob", &[Role::User]);
     give_job(&served, &alice, "alice");
     let own = give_job(&served, &bob, "bob");
     let ids = |token: &str, query: &str| -> Vec<u64> {
@@ -412,10 +410,8 @@ fn lists_and_selections_hold_what_the_key_reaches_only() {
 #[test]
 fn what_an_operator_registered_is_everybodys_to_read_and_nobodys_to_change() {
     let served = Served::start();
-    let (bob, root) = (
-        served.key("bob", &[Role::User]),
-        served.key("root", &[Role::Operator]),
-    );
+    let bob = served.key("bob", &[Role::User]);
+    let root = served.key("root", &[Role::Operator]);
     give_file(&served, "root");
     give_file(&served, "bob");
     let address = format!("/v1/files/{}", file_of("root"));
@@ -474,10 +470,8 @@ fn only_what_administrators_ask_of_the_catalogue_reaches_others_files() {
 #[test]
 fn a_follower_sees_the_changes_of_jobs_that_its_key_reaches() {
     let served = Served::start();
-    let (alice, bob) = (
-        served.key("alice", &[Role::User]),
-        served.key("bob", &[Role::Operator]),
-    );
+    let alice = served.key("alice", &[Role::User]);
+    let bob = served.key("bob", &[Role::Operator]);
     let follow = |token: &str| {
         let request = ureq::get(served.url("/v1/events"));
         let response = request

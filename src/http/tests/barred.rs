@@ -61,7 +61,8 @@ impl Open {
 fn running_job(served: &Served, token: &str) {
     served.submit_as(token, &job().to_string());
     served.fake.change(1, |job| {
-        let (lrm_id, host) = (LrmId::new("1").unwrap(), "node".into());
+        let lrm_id = LrmId::new("1").unwrap();
+        let host = "node".into();
         let run = AttemptState::Running {
             lrm_id,
             host,

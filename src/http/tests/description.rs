@@ -80,7 +80,8 @@ fn every_parameter_has_bounds_that_hold() {
     };
     for path in ["/v1/jobs", "/v1/accounts", "/v1/files"] {
         let schema = limit(path);
-        let (least, most) = (schema["minimum"].as_u64().unwrap(), &schema["maximum"]);
+        let least = schema["minimum"].as_u64().unwrap();
+        let most = &schema["maximum"];
         let most = most.as_u64().unwrap();
         for given in [least, most] {
             assert_eq!(served.get(&format!("{path}?limit={given}")).status, 200);
@@ -258,7 +259,8 @@ fn keys_of_numbers(document: &Value, schema: &Value, key: &str, to: &mut BTreeSe
 
 #[test]
 fn every_whole_number_of_a_body_may_be_written_with_a_fraction_of_zero() {
-    let (served, document) = (Served::start(), document());
+    let served = Served::start();
+    let document = document();
     let mut keys = BTreeSet::new();
     for (_, _, operation) in operations(&document) {
         let body = &operation["requestBody"]["content"]["application/json"]["schema"];

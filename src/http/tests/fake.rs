@@ -102,7 +102,8 @@ impl Fake {
         change(&mut job);
         view.jobs.insert(JobId(id), Arc::new(job));
         view.seq.0 += 1;
-        let (seq, owner) = (view.seq, view.jobs[&JobId(id)].owner.clone());
+        let seq = view.seq;
+        let owner = view.jobs[&JobId(id)].owner.clone();
         drop(view);
         let change = JobChange {
             seq,
@@ -124,24 +125,27 @@ impl Fake {
         if let Some(given) = &submission.idempotency
             && let Some((body, id)) = keys.get(&given.key)
         {
-            return match *body == given.body {
-                true => Ok(SubmittedJob {
+            return if *body == given.body {
+                Ok(SubmittedJob {
                     id: *id,
                     repeated: true,
                     group: None,
-                }),
-                false => Err(ApiRefusal::IdempotencyMismatch { job: *id }),
+                })
+            } else {
+                Err(ApiRefusal::IdempotencyMismatch { job: *id })
             };
         }
         let mut view = self.view.lock().unwrap();
         view.seq.0 += 1;
-        let (seq, id) = (view.seq, JobId(view.jobs.len() as u64 + 1));
+        let seq = view.seq;
+        let id = JobId(view.jobs.len() as u64 + 1);
         if let Some(given) = &submission.idempotency {
             keys.insert(given.key.clone(), (given.body, id));
         }
         view.jobs.insert(id, Arc::new(new_job(id, submission, by)));
         drop(view);
-        let (owner, events) = (by.clone(), Vec::new());
+        let owner = by.clone();
+        let events = Vec::new();
         let _ = self.changes.send(JobChange {
             seq,
             job: id,
@@ -429,7 +433,8 @@ impl Backend for Fake {
             ..VerdictReport::default()
         };
         let summary = format!("it waits, {} after {}", page.limit, page.after);
-        let (job, verdicts) = (facts.job.id.0, vec![verdict]);
+        let job = facts.job.id.0;
+        let verdicts = vec![verdict];
         Ok(ExplainReport {
             job,
             summary,
@@ -530,9 +535,10 @@ impl Backend for Fake {
     }
 
     fn readiness(&self) -> Result<(), String> {
-        match self.ready.load(Ordering::SeqCst) {
-            true => Ok(()),
-            false => Err("the store is being read".into()),
+        if self.ready.load(Ordering::SeqCst) {
+            Ok(())
+        } else {
+            Err("the store is being read".into())
         }
     }
 }

@@ -123,7 +123,8 @@ impl Served {
         let thread = std::thread::spawn(move || run(bound, edge, stopped));
         let config = Agent::config_builder().http_status_as_error(false);
         let agent = config.timeout_global(Some(GENEROUS)).build().new_agent();
-        let (stop, thread) = (Some(stop), Some(thread));
+        let stop = Some(stop);
+        let thread = Some(thread);
         Self {
             fake,
             keys,

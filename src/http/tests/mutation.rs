@@ -105,10 +105,7 @@ fn a_document_with_a_key_less_or_more_is_taken_or_refused_with_a_problem() {
     proptest!(ProptestConfig::with_cases(300), |((at, key, remove) in strategy)| {
         let mut document = full();
         if let Some(object) = document.pointer_mut(&all[at]).unwrap().as_object_mut() {
-            match remove {
-                true => drop(object.keys().next().cloned().and_then(|key| object.remove(&key))),
-                false => drop(object.insert(key, Value::Null)),
-            }
+            if remove { drop(object.keys().next().cloned().and_then(|key| object.remove(&key))) } else { drop(object.insert(key, Value::Null)) }
         }
         judge(&served.submit(&document.to_string()));
     });

@@ -134,7 +134,8 @@ fn pour(served: &Served, path: &str, key: Option<&str>) -> (usize, String) {
     let length = 256 << 20;
     let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\n{key}Content-Length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
-    let (mut sent, piece) = (0, vec![b'x'; 64 << 10]);
+    let mut sent = 0;
+    let piece = vec![b'x'; 64 << 10];
     while sent < length {
         match stream.write(&piece) {
             Ok(0) | Err(_) => break,

@@ -155,10 +155,8 @@ fn streams_are_limited_and_given_back() {
 #[test]
 fn streams_are_limited_by_key_and_by_address_too() {
     let served = Served::with(|settings| {
-        (
-            settings.max_streams_per_key,
-            settings.max_streams_per_address,
-        ) = (1, 2);
+        settings.max_streams_per_key = 1;
+        settings.max_streams_per_address = 2;
     });
     let [bob, carol] = ["bob", "carol"].map(|name| served.key(name, &[Role::User]));
     let refused = |token: &str| {

@@ -41,7 +41,8 @@ fn complete(served: &Served, token: &str, id: &str) -> Reply {
 }
 
 fn file(owner: &str, name: &str, digest: String) -> FileReport {
-    let (name, owner) = (name.into(), owner.into());
+    let name = name.into();
+    let owner = owner.into();
     FileReport {
         name,
         owner,
@@ -137,10 +138,8 @@ fn what_a_silent_site_kept_of_a_try_is_removed_once_it_answers() {
 #[test]
 fn uploads_that_are_not_completed_are_listed_page_by_page() {
     let served = Served::start();
-    let (bob, carol) = (
-        served.key("bob", &[Role::User]),
-        served.key("carol", &[Role::User]),
-    );
+    let bob = served.key("bob", &[Role::User]);
+    let carol = served.key("carol", &[Role::User]);
     let ids: Vec<String> = ["a", "b", "c"]
         .map(|name| sent(&served, &bob, name))
         .into_iter()

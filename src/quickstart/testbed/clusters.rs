@@ -148,7 +148,8 @@ fn config_text(demo: &DemoDirectory, port: u16, conf: impl Fn(&str) -> PathBuf) 
         name, processors, ..
     } in CLUSTERS
     {
-        let (root, conf) = (quoted(&demo.site(name)), quoted(&conf(name)));
+        let root = quoted(&demo.site(name));
+        let conf = quoted(&conf(name));
         text.push_str(&format!(
             "\n[[site]]\nname = \"{name}\"\nkind = \"slurm\"\nroot = {root}\n\
              slurm_conf = {conf}\nprocessors = {processors}\n",

@@ -236,9 +236,10 @@ impl TestbedStory {
     }
 
     fn end(&mut self, report: &TestbedReport) -> Result<(), QuickstartError> {
-        let verdict = match report.right {
-            true => good("Everything is right."),
-            false => bad("Something is WRONG; see above."),
+        let verdict = if report.right {
+            good("Everything is right.")
+        } else {
+            bad("Something is WRONG; see above.")
         };
         let harm = match report.rounds {
             1 => "did it no harm".to_owned(),
@@ -263,10 +264,8 @@ impl TestbedStory {
                  wrote is in {directory}.\n{remove}"
             );
         };
-        let (alpha, job) = (
-            self.clusters.conf("alpha").display().to_string(),
-            report.job,
-        );
+        let alpha = self.clusters.conf("alpha").display().to_string();
+        let job = report.job;
         format!(
             "\nThe server still runs (as {user}; process {pid}), and so do both clusters. Next:\n  \
                cd {directory}\n  \

@@ -230,7 +230,8 @@ impl Grid {
             let of_ends = ends.map(|(up, down)| (up.min(down), up.min(down), common.latency));
             let (bandwidth, believed, latency) = known.or(of_ends).unwrap_or(default);
             let upload = ends.map(|(up, _)| up);
-            let (from, to) = (from.name.clone(), to.name.clone());
+            let from = from.name.clone();
+            let to = to.name.clone();
             BuiltLink {
                 from,
                 to,

@@ -266,10 +266,8 @@ fn row(metric: Metric, labels: &[String], pairs: &[LabelPair], runs: &[RunSummar
     let mean =
         |values: &BTreeMap<u64, f64>| Interval::of(&values.values().copied().collect::<Vec<f64>>());
     let difference = |pair: &LabelPair| {
-        let (one, against) = (
-            &by_label[pair.label.as_str()],
-            &by_label[pair.against.as_str()],
-        );
+        let one = &by_label[pair.label.as_str()];
+        let against = &by_label[pair.against.as_str()];
         let pairs = one
             .iter()
             .filter_map(|(seed, value)| Some(value - against.get(seed)?));

@@ -195,7 +195,8 @@ fn check(runs: &[RunRecord]) -> Result<(), ReportError> {
         ..
     } in runs
     {
-        let (label, seed) = (label.clone(), *seed);
+        let label = label.clone();
+        let seed = *seed;
         if ended < began {
             return Err(ReportError::EndsBeforeItBegins { label, seed });
         }

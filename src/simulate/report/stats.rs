@@ -97,7 +97,8 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
         return 0.0;
     };
     let position = share.clamp(0.0, 1.0) * last as f64;
-    let (low, high) = (position.floor() as usize, position.ceil() as usize);
+    let low = position.floor() as usize;
+    let high = position.ceil() as usize;
     sorted[low] + (sorted[high] - sorted[low]) * (position - low as f64)
 }
 
@@ -109,7 +110,8 @@ pub fn t_975(freedom: usize) -> f64 {
         return f64::INFINITY;
     };
     T_975.get(index).copied().unwrap_or_else(|| {
-        let (z, v) = (Z_975, freedom as f64);
+        let z = Z_975;
+        let v = freedom as f64;
         let first = (z.powi(3) + z) / 4.0;
         let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
         z + first / v + second / v.powi(2)

@@ -75,7 +75,8 @@ pub(super) fn column_means<const N: usize, S: StepValue>(
     let mut means = vec![[0.0; N]; columns];
     let scale = TimeColumns { span, columns };
     for (held, step) in segments(steps, span) {
-        let (from, to) = (scale.position(held.from), scale.position(held.to));
+        let from = scale.position(held.from);
+        let to = scale.position(held.to);
         let last = (to.ceil() as usize).min(columns);
         for (column, mean) in means.iter_mut().enumerate().take(last).skip(from as usize) {
             let covered = to.min((column + 1) as f64) - from.max(column as f64);

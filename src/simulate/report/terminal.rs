@@ -29,9 +29,10 @@ pub fn terminal_summary(runs: &[RunSummary], comparison: &LabelComparison) -> St
 fn headline(runs: &[RunSummary], comparison: &LabelComparison) -> String {
     let jobs = runs.iter().map(|run| run.jobs.submitted).sum();
     let done = runs.iter().map(|run| run.jobs.done).sum();
-    let means = match runs.len() > comparison.labels.len() {
-        true => "; means over seeds with 95 % confidence intervals",
-        false => "",
+    let means = if runs.len() > comparison.labels.len() {
+        "; means over seeds with 95 % confidence intervals"
+    } else {
+        ""
     };
     format!(
         "{}, {}, {} done{means}",

@@ -188,7 +188,8 @@ impl WorkloadJob {
 /// `None` for fewer than two jobs, for jobs submitted all at once, or for no
 /// processors.
 pub fn load(jobs: &[WorkloadJob], processors: u64) -> Option<f64> {
-    let (first, last) = (jobs.first()?, jobs.last()?);
+    let first = jobs.first()?;
+    let last = jobs.last()?;
     let span_ms = last.at.since(first.at).0 as f64;
     if span_ms <= 0.0 || processors == 0 {
         return None;

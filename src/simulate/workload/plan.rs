@@ -105,7 +105,8 @@ impl WorkloadOptions {
         let jobs = placeable.iter().map(|placeable| &placeable.job);
         let times = settle(jobs, self.estimates, notes, &mut self.stream("estimates"))?;
         let times = stretched(times, self.estimates_times);
-        let (mut inputs, mut priorities) = (self.stream("inputs"), self.stream("priorities"));
+        let mut inputs = self.stream("inputs");
+        let mut priorities = self.stream("priorities");
         let plan = |(Placeable { job, components }, times): (Placeable, Times)| WorkloadJob {
             at: begin + scaled(job.submitted, self.load_scale),
             components,

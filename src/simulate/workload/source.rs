@@ -67,7 +67,8 @@ impl RawJob {
             processors,
             ..
         } = *job;
-        let (estimate, components) = (LogEstimate::NotModelled, None);
+        let estimate = LogEstimate::NotModelled;
+        let components = None;
         Self {
             number,
             submitted,

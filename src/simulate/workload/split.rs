@@ -103,7 +103,8 @@ impl WorkloadSplit {
             Self::Random => [1, 2, 4][rng.random_range(0..3)],
         };
         let count = wanted.clamp(1, processors.clamp(1, COMPONENTS_MAX));
-        let (each, larger) = (processors / count, processors % count);
+        let each = processors / count;
+        let larger = processors % count;
         (0..count)
             .map(|index| each + u32::from(index < larger))
             .collect()

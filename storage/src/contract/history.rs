@@ -68,7 +68,8 @@ pub fn a_barrier_is_answered_after_everything_before_it(subject: &dyn Subject) {
 pub fn units_of_many_threads_are_decided_once_each_and_in_their_order(subject: &dyn Subject) {
     const EACH: u64 = 500;
     let mut client = ContractClient::open(subject);
-    let (journal, epoch) = (Arc::clone(&client.journal), client.epoch);
+    let journal = Arc::clone(&client.journal);
+    let epoch = client.epoch;
     std::thread::scope(|scope| {
         for thread in 1..=4_u64 {
             let journal = Arc::clone(&journal);
@@ -108,7 +109,8 @@ pub fn a_sink_may_append(subject: &dyn Subject) {
     let (done, reports) = channel_sink();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = {
-        let (target, seen) = (Arc::clone(&target), Arc::clone(&seen));
+        let target = Arc::clone(&target);
+        let seen = Arc::clone(&seen);
         Arc::new(move |report: CommitReport| {
             let CommitReport::Group(group) = &report else {
                 panic!("{report:?}")

@@ -25,7 +25,8 @@ pub fn an_append_of_another_epoch_is_fenced(subject: &dyn Subject) {
 
 pub fn reopening_keeps_everything_and_raises_the_epoch(subject: &dyn Subject) {
     let mut client = ContractClient::open(subject);
-    let (instance, mut epoch) = (client.instance, client.epoch);
+    let instance = client.instance;
+    let mut epoch = client.epoch;
     let mut expected = Vec::new();
     for i in 0..5 {
         let key = format!("j/{i}");

@@ -108,7 +108,8 @@ pub fn a_unit_beyond_the_bounds_is_refused_with_the_bound(subject: &dyn Subject)
     let many = (0..=MAX_CHANGES)
         .map(|i| put(&format!("j/{i}"), ""))
         .collect();
-    let (j2, own) = (Key::from("j/2"), Key::from("m/store/epoch"));
+    let j2 = Key::from("j/2");
+    let own = Key::from("m/store/epoch");
     let cases: Vec<(Vec<KeyChange>, UnitError)> = vec![
         (
             vec![put("j/2", &large)],

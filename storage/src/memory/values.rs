@@ -20,7 +20,8 @@ fn beginning(key: &[u8]) -> Beginning {
     let length = key.len().min(BEGINNING);
     let mut bytes = [0; BEGINNING];
     bytes[..length].copy_from_slice(&key[..length]);
-    let (mut high, mut low) = ([0; 16], [0; 2]);
+    let mut high = [0; 16];
+    let mut low = [0; 2];
     high.copy_from_slice(&bytes[..16]);
     low.copy_from_slice(&bytes[16..]);
     (
@@ -215,7 +216,8 @@ mod tests {
             acts in proptest::collection::vec((keys(), proptest::option::of(0_u8..9)), 0..60),
             prefixes in proptest::collection::vec(keys(), 1..9),
         ) {
-            let (mut values, mut model) = (MemoryValues::default(), BTreeMap::new());
+            let mut values = MemoryValues::default();
+            let mut model = BTreeMap::new();
             for (key, value) in acts {
                 match value {
                     Some(value) => {

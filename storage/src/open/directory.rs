@@ -71,9 +71,10 @@ impl LockedDirectory {
             }
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
             // What stays is named by whoever finds it next: an import, or the engine.
-            let _ = match is_directory {
-                true => fs::remove_dir_all(entry.path()),
-                false => fs::remove_file(entry.path()),
+            let _ = if is_directory {
+                fs::remove_dir_all(entry.path())
+            } else {
+                fs::remove_file(entry.path())
             };
         }
     }

@@ -46,10 +46,8 @@ impl Keeper {
             synced_at,
             is_synced: true,
         };
-        let (instance, at) = (
-            keeper.marker.instance,
-            tally.at(keeper.marker.epoch, keeper.marker.seq),
-        );
+        let instance = keeper.marker.instance;
+        let at = tally.at(keeper.marker.epoch, keeper.marker.seq);
         keeper
             .floor
             .as_mut()
@@ -71,15 +69,18 @@ impl Attendant for Keeper {
 
     fn committed(&mut self, seq: Seq, tally: JobTally) -> Result<(), StoreError> {
         let reserved = tally.next_job > self.tally.next_job;
-        (self.marker.seq, self.tally) = (seq, tally);
-        let (instance, at) = (self.marker.instance, tally.at(self.marker.epoch, seq));
+        self.marker.seq = seq;
+        self.tally = tally;
+        let instance = self.marker.instance;
+        let at = tally.at(self.marker.epoch, seq);
         if let Some(floor) = &mut self.floor {
             floor.advance(instance, at)?;
             self.is_synced = false;
         }
-        match reserved || self.synced_at.elapsed() >= SYNC_EVERY {
-            true => self.sync(),
-            false => Ok(()),
+        if reserved || self.synced_at.elapsed() >= SYNC_EVERY {
+            self.sync()
+        } else {
+            Ok(())
         }
     }
 

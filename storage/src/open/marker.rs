@@ -76,7 +76,8 @@ impl Marker {
         let file: File =
             serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         if file.cospan_store > FORMAT {
-            let (found, known) = (file.cospan_store, FORMAT);
+            let found = file.cospan_store;
+            let known = FORMAT;
             return Err(StoreError::Newer {
                 path: directory.place(),
                 found,
@@ -90,7 +91,8 @@ impl Marker {
             .instance
             .parse()
             .map_err(|error| damaged(format!("{error}")))?;
-        let (epoch, seq) = (Epoch(file.epoch), Seq(file.seq));
+        let epoch = Epoch(file.epoch);
+        let seq = Seq(file.seq);
         let former = file
             .former
             .iter()

@@ -33,9 +33,10 @@ impl Adoption {
             .first()
             .is_some_and(|first| base(first) == base(&stored));
         let mut ready = if same { Vec::new() } else { self.finish() };
-        match same || has_attempts(&stored) {
-            true => self.record.push(stored),
-            false => ready.push(stored),
+        if same || has_attempts(&stored) {
+            self.record.push(stored);
+        } else {
+            ready.push(stored);
         }
         ready
     }
@@ -54,23 +55,20 @@ impl Adoption {
             let (_, chunk) = keys::split(&stored.key)?;
             parts.take(&stored.key, chunk, &stored.value).ok()?;
         }
-        let values = match base.as_bytes().starts_with(keys::ARCHIVE) {
-            true => {
-                let mut archived: Archived = parts.read(base).ok()?;
-                archived
-                    .components
-                    .iter_mut()
-                    .for_each(|component| component.adopt(self.from));
-                frame::values(base, &archived).ok()?
-            }
-            false => {
-                let mut block: Block = parts.read(base).ok()?;
-                block
-                    .components
-                    .iter_mut()
-                    .for_each(|component| component.adopt(self.from));
-                frame::values(base, &block).ok()?
-            }
+        let values = if base.as_bytes().starts_with(keys::ARCHIVE) {
+            let mut archived: Archived = parts.read(base).ok()?;
+            archived
+                .components
+                .iter_mut()
+                .for_each(|component| component.adopt(self.from));
+            frame::values(base, &archived).ok()?
+        } else {
+            let mut block: Block = parts.read(base).ok()?;
+            block
+                .components
+                .iter_mut()
+                .for_each(|component| component.adopt(self.from));
+            frame::values(base, &block).ok()?
         };
         let written = values.len();
         let values = values.into_iter().enumerate().map(|(chunk, value)| {

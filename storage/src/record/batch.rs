@@ -43,7 +43,8 @@ pub fn submissions<'a>(
     texts: &mut SpecTexts,
 ) -> Result<Vec<Unit>, RecordError> {
     let jobs: Vec<&Job> = jobs.collect();
-    let (commons, mut changes) = (Commons::of(&jobs), Vec::new());
+    let commons = Commons::of(&jobs);
+    let mut changes = Vec::new();
     commons.write(&mut changes)?;
     jobs.iter()
         .try_for_each(|job| submission_by(&mut changes, job, texts, &commons))?;

@@ -32,7 +32,9 @@ impl Commons {
         let Some(first) = jobs.first() else {
             return Self::default();
         };
-        let (mut seen, mut texts, mut uses) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let mut seen = BTreeMap::new();
+        let mut texts = BTreeMap::new();
+        let mut uses = Vec::new();
         for text in jobs.iter().flat_map(|job| job.spec.long_texts()) {
             // Most often the very same; to compare all of a text takes longer.
             let at = *seen.entry(text.as_ptr()).or_insert_with(|| {
@@ -75,7 +77,8 @@ impl Commons {
         if self.numbers.is_empty() || !spec.long_texts().any(has_one) {
             return None;
         }
-        let (mut wire, mut bytes): (Wire, usize) = (spec.to_wire(), 0);
+        let mut wire: Wire = spec.to_wire();
+        let mut bytes: usize = 0;
         wire.each_word(&mut |word| {
             if let StoredWord::Text(text) = word
                 && let Some(number) = self.numbers.get(&text.as_ptr())

@@ -90,7 +90,8 @@ pub(super) fn write(
     let begin = to.len();
     each_value(base, record, &mut |value| {
         let i = to.len() - begin;
-        let (key, expected) = (keys::chunk(base, i), expected.filter(|_| i == 0));
+        let key = keys::chunk(base, i);
+        let expected = expected.filter(|_| i == 0);
         to.push(KeyChange {
             key,
             expected,
@@ -131,7 +132,8 @@ impl FrameParts {
         let (schema, count, json) =
             header(value).ok_or_else(|| damaged(key, "it does not say in which version it is"))?;
         if schema == 0 || schema > SCHEMA {
-            let (found, known) = (schema, SCHEMA);
+            let found = schema;
+            let known = SCHEMA;
             return Err(StoreError::Newer {
                 path: format!("{key:?}"),
                 found,

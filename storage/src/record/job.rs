@@ -61,7 +61,8 @@ pub(super) fn cut_spec(journal: &dyn Journal, job: &Job) -> Result<Option<CutSpe
     if job.spec.long_texts().next().is_none() {
         return Ok(None);
     }
-    let (what, mut parts) = (keys::spec(job.id), FrameParts::default());
+    let what = keys::spec(job.id);
+    let mut parts = FrameParts::default();
     each(journal, &what, &mut |stored, _, chunk| {
         parts.take(&stored.key, chunk, &stored.value)
     })?;
@@ -192,7 +193,8 @@ pub fn update(old: &Job, new: &Job, events: &[JobEvent]) -> Result<Vec<KeyChange
         .max(new.components.len())
         .div_ceil(BLOCK);
     for index in 0..blocks {
-        let (before, after) = (block(&old.components, index), block(&new.components, index));
+        let before = block(&old.components, index);
+        let after = block(&new.components, index);
         if before != after {
             write_block(&mut changes, &keys::block(new.id, index), before, after)?;
         }
@@ -226,9 +228,10 @@ fn write_block(
     before: &[Component],
     after: &[Component],
 ) -> Result<(), RecordError> {
-    let count = match is_untouched(before) {
-        true => 0,
-        false => count_values(base, before)?,
+    let count = if is_untouched(before) {
+        0
+    } else {
+        count_values(base, before)?
     };
     if is_untouched(after) {
         to.extend(frame::remove(base, count, None));
@@ -274,7 +277,8 @@ fn within_unit(
     changes: Vec<KeyChange>,
 ) -> Result<Vec<KeyChange>, RecordError> {
     if changes.len() > MAX_CHANGES {
-        let (what, changes) = (what(), changes.len());
+        let what = what();
+        let changes = changes.len();
         return Err(RecordError::TooLarge {
             what,
             changes,
@@ -308,7 +312,8 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange>>, Re
     let mut components: Vec<v1::run::Component> = to_wire(&job.components);
     components.iter_mut().for_each(v1::run::Component::shorten);
     let events = events.list();
-    let (head, events) = (&birth.head, WrittenJson(&events));
+    let head = &birth.head;
+    let events = WrittenJson(&events);
     let archived = ArchivedText {
         spec: spec(),
         head,
@@ -384,7 +389,9 @@ pub fn read(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreError>
 /// # Errors
 /// The store cannot be read, or what it has is not a job.
 pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<ArchivedJob>, StoreError> {
-    let (what, mut parts, mut found) = (keys::archived(id), FrameParts::default(), false);
+    let what = keys::archived(id);
+    let mut parts = FrameParts::default();
+    let mut found = false;
     each(journal, &what, &mut |stored, _, chunk| {
         found = true;
         parts.take(&stored.key, chunk, &stored.value)

@@ -82,7 +82,9 @@ impl Txn for SledEngine {
 
     fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {
         let begun = Instant::now();
-        let (db, file, path) = (&self.shared.db, &self.file, &self.path);
+        let db = &self.shared.db;
+        let file = &self.file;
+        let path = &self.path;
         self.shared.change(&writes, || {
             let mut batch = sled::Batch::default();
             for (key, bytes) in &writes {

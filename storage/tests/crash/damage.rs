@@ -78,9 +78,10 @@ fn opens_to_a_prefix_or_is_refused(engine: EngineKind, main: &str, kind: Damage)
     for case in 0..CASES {
         let copy = directory.path().join(format!("case-{case}"));
         copy_directory(&original, &copy);
-        let file = match random.random_bool(0.85) {
-            true => copy.join(main),
-            false => files(&copy).choose(&mut random).unwrap().clone(),
+        let file = if random.random_bool(0.85) {
+            copy.join(main)
+        } else {
+            files(&copy).choose(&mut random).unwrap().clone()
         };
         let what = damage(&file, kind, &mut random);
         let thoroughly = case % 10 == 0;
@@ -101,9 +102,10 @@ fn judge(
     let opened = catch_unwind(AssertUnwindSafe(|| Store::open(copy, engine)));
     match opened.unwrap_or_else(|_| panic!("{what}: it panicked")) {
         Ok(mut store) => {
-            match store.last == acknowledged {
-                true => tally.whole += 1,
-                false => tally.prefix += 1,
+            if store.last == acknowledged {
+                tally.whole += 1;
+            } else {
+                tally.prefix += 1;
             }
             assert!(store.last <= acknowledged);
             if !thoroughly {

@@ -21,7 +21,8 @@ fn nothing_acknowledged_is_lost(engine: EngineKind) {
     let directory = on_disk();
     let path = directory.path().join("store");
     let mut random = StdRng::seed_from_u64(9);
-    let (mut acknowledged, mut unanswered) = (0, 0);
+    let mut acknowledged = 0;
+    let mut unanswered = 0;
     for round in 0..kills {
         let mut child = child::start(&child::command(&path, engine, u64::MAX));
         let mut groups = child::acknowledged(&mut child);

@@ -155,7 +155,8 @@ fn an_emptied_store_is_not_taken_for_a_new_one() {
 #[test]
 fn an_older_copy_of_the_files_is_noticed() {
     each(|engine, base| {
-        let (path, old) = (base.join("store"), base.join("old"));
+        let path = base.join("store");
+        let old = base.join("old");
         let mut store = Store::open(&path, engine).unwrap();
         store.append(10);
         drop(store);

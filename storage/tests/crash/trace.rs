@@ -23,10 +23,8 @@ fn every_group_is_synced_before_it_is_acknowledged(engine: EngineKind, file: &st
         return;
     }
     let directory = on_disk();
-    let (path, log) = (
-        directory.path().join("store"),
-        directory.path().join("trace"),
-    );
+    let path = directory.path().join("store");
+    let log = directory.path().join("trace");
     let calls = "trace=write,writev,pwrite64,pwritev,pwritev2,fdatasync,fsync";
     let mut words: Vec<String> = ["strace", "-f", "-y", "-s", "16", "-e", calls, "-o"]
         .map(String::from)

@@ -58,9 +58,10 @@ impl Watch {
             _ => return,
         };
         self.begin(kind);
-        match call.contains("<unfinished") {
-            true => drop(self.unfinished.insert(thread.into(), kind)),
-            false => self.end(kind),
+        if call.contains("<unfinished") {
+            self.unfinished.insert(thread.into(), kind);
+        } else {
+            self.end(kind)
         }
     }
 

@@ -131,9 +131,10 @@ impl Draw {
             priority: self.one(&Priority::ALL),
             wall_time: DurationMs(self.n64()),
             rerunnable: self.coin(),
-            on_unreachable: match self.coin() {
-                true => OnUnreachable::Wait,
-                false => OnUnreachable::RerunAfter(DurationMs(self.n64())),
+            on_unreachable: if self.coin() {
+                OnUnreachable::Wait
+            } else {
+                OnUnreachable::RerunAfter(DurationMs(self.n64()))
             },
             max_placement_tries: self.maybe(Self::n32),
             max_claim_tries: self.maybe(Self::n32),
@@ -192,9 +193,10 @@ impl Draw {
     }
 
     fn executable(&mut self) -> Executable {
-        match self.coin() {
-            true => Executable::AtSite(self.text()),
-            false => Executable::Staged(self.file_ref()),
+        if self.coin() {
+            Executable::AtSite(self.text())
+        } else {
+            Executable::Staged(self.file_ref())
         }
     }
 
@@ -206,12 +208,13 @@ impl Draw {
     }
 
     fn collect(&mut self) -> Collect {
-        match self.coin() {
-            true => Collect::Fetch,
-            false => Collect::ToSite {
+        if self.coin() {
+            Collect::Fetch
+        } else {
+            Collect::ToSite {
                 site: self.name(),
                 register: self.logical(),
-            },
+            }
         }
     }
 
@@ -224,9 +227,10 @@ impl Draw {
     }
 
     fn place(&mut self) -> OverrideScope {
-        match self.coin() {
-            true => OverrideScope::Label(self.text(), self.text()),
-            false => OverrideScope::Site(self.name()),
+        if self.coin() {
+            OverrideScope::Label(self.text(), self.text())
+        } else {
+            OverrideScope::Site(self.name())
         }
     }
 
@@ -339,7 +343,8 @@ impl Draw {
     }
 
     fn phase(&mut self) -> JobPhase {
-        let (at, since) = (self.at(), self.at());
+        let at = self.at();
+        let since = self.at();
         match self.below(10) {
             0 => JobPhase::Queued {
                 since,
@@ -371,7 +376,8 @@ impl Draw {
     }
 
     fn cause(&mut self) -> AbortCause {
-        let (component, detail) = (self.index(), self.text());
+        let component = self.index();
+        let detail = self.text();
         match self.below(10) {
             0 => AbortCause::ClaimLost { component, detail },
             1 => AbortCause::InputLost { detail },
@@ -460,7 +466,9 @@ impl Draw {
     }
 
     fn run(&mut self) -> AttemptState {
-        let (at, host, absences) = (self.at(), self.text(), self.below(256) as u8);
+        let at = self.at();
+        let host = self.text();
+        let absences = self.below(256) as u8;
         match self.below(8) {
             0 => AttemptState::Idle,
             1 => AttemptState::Intended { at },
@@ -520,7 +528,8 @@ impl Draw {
     }
 
     fn happened(&mut self) -> JobEventKind {
-        let (component, at) = (self.index(), self.at());
+        let component = self.index();
+        let at = self.at();
         match self.below(46) {
             0 => JobEventKind::JobPlaced {
                 round: Round(self.n32()),

@@ -69,7 +69,8 @@ fn golden(name: &str) -> BTreeMap<String, (u64, String)> {
 fn loaded(values: &BTreeMap<String, (u64, String)>) -> String {
     let mut loader = Loader::default();
     for (key, (version, value)) in values {
-        let (key, version) = (Key::from(key.as_str()), Version(*version));
+        let key = Key::from(key.as_str());
+        let version = Version(*version);
         let value = value.as_bytes().into();
         loader
             .take(Stored {

@@ -247,7 +247,8 @@ fn a_stale_revision_is_a_conflict() {
         again,
         AppendOutcome::Conflict(Key::from(keys::spec(job.id).as_str()))
     );
-    let (one, other) = (draw.next(&job), draw.next(&job));
+    let one = draw.next(&job);
+    let other = draw.next(&job);
     place.commit(update(&job, &one, &[]).unwrap());
     let outcome = place.run(update(&job, &other, &[]).unwrap());
     assert_eq!(
@@ -401,7 +402,8 @@ fn what_placed_a_job_is_kept_with_it_and_in_its_history() {
             placed_by: by.clone(),
             ..job.clone()
         };
-        let (round, start_estimate) = (Round(1), Timestamp(1));
+        let round = Round(1);
+        let start_estimate = Timestamp(1);
         let placements = vec![draw.placement()];
         let what = JobEventKind::JobPlaced {
             round,
@@ -423,7 +425,9 @@ fn what_placed_a_job_is_kept_with_it_and_in_its_history() {
 /// Runs that have long texts in common in many places, and one that has none.
 fn runs(draw: &mut Draw, count: u64) -> Vec<Job> {
     let long = |letter: &str| Arc::<str>::from(letter.repeat(100_000));
-    let (argument, value, other) = (long("a"), long("v"), long("o"));
+    let argument = long("a");
+    let value = long("v");
+    let other = long("o");
     let mut jobs: Vec<Job> = (0..count)
         .map(|number| draw.submitted(JobId(40 + number), 1))
         .collect();
@@ -450,7 +454,8 @@ fn runs(draw: &mut Draw, count: u64) -> Vec<Job> {
 
 #[test]
 fn what_jobs_of_a_request_have_in_common_is_written_once_and_loaded_once() {
-    let (place, jobs) = (Place::new(), runs(&mut Draw::new(5), 50));
+    let place = Place::new();
+    let jobs = runs(&mut Draw::new(5), 50);
     let units = batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap();
     let changes = units.iter().flat_map(|unit| &unit.changes);
     let bytes: usize = changes
@@ -480,7 +485,8 @@ fn what_jobs_of_a_request_have_in_common_is_written_once_and_loaded_once() {
 
 #[test]
 fn what_they_have_in_common_outlives_them_for_the_archive() {
-    let (place, jobs) = (Place::new(), runs(&mut Draw::new(6), 5));
+    let place = Place::new();
+    let jobs = runs(&mut Draw::new(6), 5);
     for unit in batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap() {
         place.commit(unit.changes);
     }
@@ -536,7 +542,8 @@ impl Journal for Noting<'_> {
 
 #[test]
 fn one_job_is_read_without_the_texts_that_only_others_of_its_request_have() {
-    let (place, mut jobs) = (Place::new(), runs(&mut Draw::new(9), 5));
+    let place = Place::new();
+    let mut jobs = runs(&mut Draw::new(9), 5);
     let theirs: Arc<str> = "t".repeat(100_000).into();
     for job in &mut jobs[3..] {
         let spec = Arc::make_mut(&mut job.spec);
@@ -569,7 +576,8 @@ fn one_job_is_read_without_the_texts_that_only_others_of_its_request_have() {
 
 #[test]
 fn a_text_in_common_that_is_lost_is_damage_and_no_other_text() {
-    let (place, jobs) = (Place::new(), runs(&mut Draw::new(7), 3));
+    let place = Place::new();
+    let jobs = runs(&mut Draw::new(7), 3);
     for unit in batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap() {
         place.commit(unit.changes);
     }
@@ -596,7 +604,8 @@ fn a_text_in_common_that_is_lost_is_damage_and_no_other_text() {
 
 #[test]
 fn texts_of_a_request_that_was_never_acknowledged_are_swept_with_it() {
-    let (place, jobs) = (Place::new(), runs(&mut Draw::new(8), 300));
+    let place = Place::new();
+    let jobs = runs(&mut Draw::new(8), 300);
     let mut units = batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap();
     assert!(units.len() > 1);
     units.pop();

@@ -16,7 +16,9 @@ proptest! {
     #[test]
     fn copies_sites_and_files_are_loaded_as_they_were_written(seed: u64) {
         let mut draw = Draw::new(seed);
-        let (copy, site, file) = (draw.copy(), draw.site(), draw.file());
+        let copy = draw.copy();
+        let site = draw.site();
+        let file = draw.file();
         let place = Place::new();
         place.commit(vec![
             put_copy(&copy, Some(Version(0))).unwrap(),

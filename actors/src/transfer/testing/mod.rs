@@ -102,7 +102,8 @@ where
 
 impl Builder for Workshop {
     fn build(&self, id: &ActorId, mut guard: LifeGuard, _: bool) {
-        let (shared, actors) = (self.0.clone(), &self.0.actors);
+        let shared = self.0.clone();
+        let actors = &self.0.actors;
         match id {
             ActorId::Information => {
                 enter(&actors.information, (), |dirty| {
@@ -172,7 +173,8 @@ impl MemoryWorld {
 
     /// The same, with other settings.
     pub(crate) fn complete_set(names: &[&str], change: impl FnOnce(&mut Settings)) -> Self {
-        let (disk, now) = (MemoryDisk::default(), Timestamp(1_000_000));
+        let disk = MemoryDisk::default();
+        let now = Timestamp(1_000_000);
         let sites = fake_sites(names);
         let mut settings = settings(sites.keys());
         change(&mut settings);
@@ -201,7 +203,8 @@ impl MemoryWorld {
             let names: Vec<_> = parts.sites.iter().map(|site| site.name().clone()).collect();
             let shared = Arc::new(Shared::new(parts));
             let workshop = Box::new(Workshop(shared.clone()));
-            let (clock, chance) = (shared.clock.clone(), shared.chance.clone());
+            let clock = shared.clock.clone();
+            let chance = shared.chance.clone();
             let supervisor =
                 Supervisor::new(workshop, clock, chance, shared.metrics.clone()).start();
             let _ = shared.supervisor.set(supervisor.clone());
@@ -420,7 +423,8 @@ impl MemoryWorld {
         job.phase = JobPhase::Collecting {
             since: self.shared.clock.now(),
         };
-        let (site, sources) = (site(from), Vec::new());
+        let site = site(from);
+        let sources = Vec::new();
         let placement = Placement {
             site,
             sources,

@@ -201,10 +201,8 @@ impl Attempts for FakeSite {
             std::future::pending::<()>().await;
         }
         let inside = self.answering()?;
-        let (attempts, idle) = (
-            inside.attempts.clone(),
-            Resources::processors(inside.processors),
-        );
+        let attempts = inside.attempts.clone();
+        let idle = Resources::processors(inside.processors);
         let half_silent = inside.half_silent;
         Ok(SiteStatus {
             site_clock: None,
@@ -230,7 +228,8 @@ impl Attempts for FakeSite {
         if !inside.runs {
             return Err(SiteError::Refused("it keeps files only".into()));
         }
-        let (host, at) = (Arc::from("n1"), Timestamp(1));
+        let host = Arc::from("n1");
+        let at = Timestamp(1);
         let at_gate = AtGate {
             host,
             since: at,
@@ -282,7 +281,8 @@ impl Gate for FakeSite {
             GateDecision::Go(_) => {
                 inside.opened.push(tag);
                 if inside.runs {
-                    let (cause, at) = (ExitCause::Code(0), Timestamp(2));
+                    let cause = ExitCause::Code(0);
+                    let at = Timestamp(2);
                     let exit = PayloadExit {
                         cause,
                         began_at: at,

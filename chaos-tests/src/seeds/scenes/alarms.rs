@@ -121,10 +121,8 @@ fn told(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.when(DAY, over).await?;
         at_rest(&scene).await;
         let metrics = &scene.plane_run.plane.shared().metrics.notifications;
-        let (sent, failed) = (
-            metrics.with_label_values(&["sent"]).get(),
-            metrics.with_label_values(&["failed"]).get(),
-        );
+        let sent = metrics.with_label_values(&["sent"]).get();
+        let failed = metrics.with_label_values(&["failed"]).get();
         let all = owed(&scene, &site);
         scene.same("messages owed", all.len(), 1);
         scene.same("messages sent", sent, 1);
@@ -237,7 +235,8 @@ fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = stage(chance, false)?;
     let file = stage.add_file(chance.random_range(50_000_000..=90_000_000), &[2])?;
     stage.play(move |scene| async move {
-        let (first, nowhere) = (site_name(0)?, SiteName::new("nowhere")?);
+        let first = site_name(0)?;
+        let nowhere = SiteName::new("nowhere")?;
         scene.pass(DurationMs(1_000)).await;
         let answer = scene.ask(ApiRequest::Site(nowhere, SiteOrder::Drain)).await;
         let known = format!("{first}, {}, {}", site_name(1)?, site_name(2)?);

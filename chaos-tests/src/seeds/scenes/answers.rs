@@ -25,10 +25,8 @@ const DAY: DurationMs = DurationMs(86_400_000);
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let processors = chance.random_range(1..=16);
     let run_time = DurationMs(1_000 * chance.random_range(60..=200));
-    let (pause, cancels) = (
-        DurationMs(chance.random_range(100..=20_000)),
-        chance.random_bool(0.5),
-    );
+    let pause = DurationMs(chance.random_range(100..=20_000));
+    let cancels = chance.random_bool(0.5);
     let mut stage = SceneStage::of(&[processors], chance.random())?;
     stage.settings.classes = vec![ClassRule {
         highest: Some(Priority::High),
@@ -61,7 +59,9 @@ async fn answered(
     what: ApiRequest,
     should: Vec<(JobId, JobOutcome)>,
 ) -> Result<()> {
-    let (at, before, name) = (scene.now(), scene.changes().len(), format!("{what:?}"));
+    let at = scene.now();
+    let before = scene.changes().len();
+    let name = format!("{what:?}");
     let count = should
         .iter()
         .filter(|(_, outcome)| *outcome == JobOutcome::Done)

@@ -113,7 +113,8 @@ impl StagedScene {
 
     /// Something goes wrong at a site after this time.
     pub(super) fn plan(&self, after: DurationMs, site: usize, trouble: SiteFault) -> Result<()> {
-        let (now, index) = (self.now(), self.index(site)?);
+        let now = self.now();
+        let index = self.index(site)?;
         self.plane_run
             .world
             .at(now, |world| world.plan(now + after, index, trouble));

@@ -84,7 +84,8 @@ impl LiveCounts {
 }
 
 fn add(name: usize, site: usize, path: &str, replace: bool) -> Result<ApiRequest> {
-    let (name, site) = (file_name(name)?, site_name(site)?);
+    let name = file_name(name)?;
+    let site = site_name(site)?;
     Ok(ApiRequest::AddFile {
         name,
         site,
@@ -112,7 +113,9 @@ async fn comes_to(
     asked: usize,
     changes: usize,
 ) -> Result<()> {
-    let (asks, before, now) = (format!("{what:?}"), scene.changes().len(), scene.now());
+    let asks = format!("{what:?}");
+    let before = scene.changes().len();
+    let now = scene.now();
     let inspected = |scene: &StagedScene| scene.call_counts().get("inspect").copied().unwrap_or(0);
     let seen = inspected(scene);
     let answer = scene.ask(what).await;

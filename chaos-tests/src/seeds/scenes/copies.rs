@@ -103,7 +103,9 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.settings.information_expiry = DurationMs::from_secs(86_400);
     stage.settings.transfer.ready_keep = tale.keeps;
     stage.settings.network.rates.expiry = tale.expiry;
-    let (near, far, here) = (site_name(0)?, site_name(1)?, site_name(2)?);
+    let near = site_name(0)?;
+    let far = site_name(1)?;
+    let here = site_name(2)?;
     let links = [(near, tale.said), (far, FAR)];
     for (from, rate) in links {
         stage
@@ -138,8 +140,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 
 /// Two jobs read the same file, the second of which comes some time after the first.
 async fn shared_copy(scene: &StagedScene, tale: CopyTale) -> Result<(Timestamp, Timestamp)> {
-    let (begun, here, half) = (scene.now(), site_name(2)?, tale.takes.0 / 2);
-    let (looks, whole) = (looks(tale.takes.0), tale.seen().0);
+    let begun = scene.now();
+    let here = site_name(2)?;
+    let half = tale.takes.0 / 2;
+    let looks = looks(tale.takes.0);
+    let whole = tale.seen().0;
     let spec = || reads(only_at(job(&[2], tale.run, tale.run, 0)?, 2)?, 0);
     let first = scene.submit(spec()?).await?;
     scene.pass(DurationMs(half)).await;

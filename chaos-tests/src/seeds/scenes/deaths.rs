@@ -123,7 +123,8 @@ impl DeathJudge<'_> {
     /// So many deaths in a row, of which the first comes with the next message; whether they
     /// were too many.
     async fn round(&mut self, times: usize) -> Result<bool> {
-        let (scene, tale) = (self.scene, self.tale);
+        let scene = self.scene;
+        let tale = self.tale;
         let begun = scene.now();
         scene.panics(tale.kind, times);
         let first = tale.next_message(begun);
@@ -188,7 +189,9 @@ impl DeathJudge<'_> {
 }
 
 fn names() -> Result<ApiRequest> {
-    let (name, site, path) = (file_name(7)?, site_name(0)?, RelPath::new("path-0")?);
+    let name = file_name(7)?;
+    let site = site_name(0)?;
+    let path = RelPath::new("path-0")?;
     Ok(ApiRequest::AddFile {
         name,
         site,
@@ -300,7 +303,8 @@ fn ends(chance: &mut StdRng) -> Result<Vec<String>> {
         (ActorKind::Notifier, ActorId::Notifier),
     ];
     (tale.kind, tale.who) = kinds[chance.random_range(0..kinds.len())].clone();
-    let (kind, tick) = (tale.kind, tale.tick);
+    let kind = tale.kind;
+    let tick = tale.tick;
     let times = tale.limit().0;
     let (at, lived) = stage.play_to_death(move |scene| async move {
         scene.pass(DurationMs(20_000)).await;

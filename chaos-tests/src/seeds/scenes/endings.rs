@@ -93,7 +93,8 @@ async fn while_it_waits(scene: &StagedScene) -> Result<()> {
     scene.submit(job(&[3], LONG, LONG, 0)?).await?;
     let id = scene.submit(job(&[2], LONG, LONG, 0)?).await?;
     scene.pass(DurationMs(100)).await;
-    let (now, calls) = (scene.now(), scene.calls().len());
+    let now = scene.now();
+    let calls = scene.calls().len();
     scene.same(
         "answer",
         outcome(scene, ApiRequest::Cancel(vec![id])).await?,
@@ -131,7 +132,9 @@ async fn while_it_runs(scene: &StagedScene, pause: DurationMs, settings: &Settin
         seen += interval;
     }
     scene.same("the end", over, seen);
-    let (mut orders, mut next, mut wait) = (Vec::new(), at, 5_000);
+    let mut orders = Vec::new();
+    let mut next = at;
+    let mut wait = 5_000;
     while next < seen {
         orders.push(next);
         next += wait;
@@ -191,7 +194,8 @@ async fn while_it_is_silent(
     let silent_until = tries.asked.last().copied().unwrap_or_default();
     let over = scene.ended(id).await?.since(BEGINS).0;
     let orders = scene.asked_since(BEGINS, 0, "decide-gate")?;
-    let (mut next, mut wait) = (at, 1_000);
+    let mut next = at;
+    let mut wait = 1_000;
     let mut expected = vec![orders[0]];
     let done = scene.asked_since(BEGINS, 0, "cancel")?;
     while next <= done.first().copied().unwrap_or_default() {

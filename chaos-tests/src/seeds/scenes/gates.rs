@@ -253,7 +253,8 @@ fn judge(
     story: GateStory,
     struck: bool,
 ) -> Vec<String> {
-    let (mut found, round) = (torn(lives), job.round);
+    let mut found = torn(lives);
+    let round = job.round;
     let mut check = |holds: bool, what: &str| {
         if !holds {
             found.push(format!(

@@ -20,7 +20,8 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let poll = stage.settings.poll_interval;
     let apart = DurationMs(chance.random_range(0..=5_000));
     stage.play(move |scene| async move {
-        let (time, second) = (DurationMs::from_secs(86_400), DurationMs(1_000));
+        let time = DurationMs::from_secs(86_400);
+        let second = DurationMs(1_000);
         // One at each site, so that each of them is asked.
         for processors in [8, 4, 4] {
             scene.submit(job(&[processors], time, time, 0)?).await?;

@@ -197,9 +197,10 @@ async fn clashes(scene: &StagedScene, drawn: DrawnKeys, next: u64) -> Result<()>
 /// The next block is reserved once less than half of a block is left.
 fn blocks(next: u64) -> Vec<u64> {
     let first = vec![1 + BLOCK];
-    match 1 + BLOCK - next < BLOCK / 2 {
-        true => [first, vec![1 + 3 * BLOCK]].concat(),
-        false => first,
+    if 1 + BLOCK - next < BLOCK / 2 {
+        [first, vec![1 + 3 * BLOCK]].concat()
+    } else {
+        first
     }
 }
 
@@ -249,7 +250,8 @@ async fn archived(scene: &StagedScene, drawn: DrawnKeys, next: u64, last: u64) -
         job.ended_at()
             .ok_or_else(|| anyhow::anyhow!("job {id} has not ended"))
     };
-    let (named_end, last_end) = (ended(next)?, ended(last)?);
+    let named_end = ended(next)?;
+    let last_end = ended(last)?;
     let look = DurationMs((drawn.keep.0 / 24).clamp(60_000, 3_600_000));
     let gone =
         |id| move |scene: &StagedScene| !scene.plane_run.plane.view().jobs.contains_key(&JobId(id));

@@ -140,10 +140,12 @@ fn pauses() -> impl Iterator<Item = u64> {
 /// up: once it fails after its time, or instead of the first try after it.
 fn last_try(failed: u64, tell_for: DurationMs) -> (DurationMs, bool) {
     let after = |failures: u64| DurationMs(pauses().take(failures as usize).sum());
-    let (failure, next) = (after(failed.saturating_sub(1)), after(failed));
-    match failed > 0 && failure >= tell_for {
-        true => (failure, true),
-        false => (next, failed > 0 && next >= tell_for),
+    let failure = after(failed.saturating_sub(1));
+    let next = after(failed);
+    if failed > 0 && failure >= tell_for {
+        (failure, true)
+    } else {
+        (next, failed > 0 && next >= tell_for)
     }
 }
 

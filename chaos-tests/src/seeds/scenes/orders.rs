@@ -31,13 +31,12 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     };
     stage.play(move |scene| async move {
         let first = scene.submit(job(&[3], LONG, LONG, 0)?).await?;
-        match waits {
-            true => {
-                let id = scene.submit(job(&[2], LONG, LONG, 0)?).await?;
-                scene.pass(DurationMs(100)).await;
-                at_once(&scene, id, &orders).await
-            }
-            false => while_it_starts(&scene, first, class).await,
+        if waits {
+            let id = scene.submit(job(&[2], LONG, LONG, 0)?).await?;
+            scene.pass(DurationMs(100)).await;
+            at_once(&scene, id, &orders).await
+        } else {
+            while_it_starts(&scene, first, class).await
         }
     })
 }
@@ -67,7 +66,8 @@ fn outcome(answer: Result<ApiAnswer, ApiRefusal>) -> Result<JobOutcome> {
 async fn at_once(scene: &StagedScene, id: JobId, orders: &[usize]) -> Result<()> {
     let now = scene.now();
     let answers = join_all(orders.iter().map(|number| scene.ask(order(id, *number)))).await;
-    let (mut frozen, mut high) = (false, false);
+    let mut frozen = false;
+    let mut high = false;
     let mut names = Vec::new();
     for (number, answer) in orders.iter().zip(answers) {
         let (state, to, name) = match number {
@@ -76,12 +76,11 @@ async fn at_once(scene: &StagedScene, id: JobId, orders: &[usize]) -> Result<()>
             2 => (&mut high, true, "PriorityChanged"),
             _ => (&mut high, false, "PriorityChanged"),
         };
-        let expected = match std::mem::replace(state, to) == to {
-            true => JobOutcome::Unchanged("it is so already".into()),
-            false => {
-                names.push(name);
-                JobOutcome::Done
-            }
+        let expected = if std::mem::replace(state, to) == to {
+            JobOutcome::Unchanged("it is so already".into())
+        } else {
+            names.push(name);
+            JobOutcome::Done
         };
         scene.same("answer", outcome(answer)?, expected);
     }
@@ -110,16 +109,18 @@ async fn while_it_starts(scene: &StagedScene, id: JobId, class: Priority) -> Res
         uncapped: true,
     };
     let changes = class == Priority::High;
-    let expected = match changes {
-        true => JobOutcome::Done,
-        false => JobOutcome::Unchanged("it is so already".into()),
+    let expected = if changes {
+        JobOutcome::Done
+    } else {
+        JobOutcome::Unchanged("it is so already".into())
     };
     let answer = outcome(scene.ask(ask).await)?;
     scene.same("answer", answer, expected);
     scene.pass(soon).await;
-    let order = match changes {
-        true => vec!["GateOpened", "PriorityChanged"],
-        false => vec!["GateOpened"],
+    let order = if changes {
+        vec!["GateOpened", "PriorityChanged"]
+    } else {
+        vec!["GateOpened"]
     };
     let expected = vec![
         (0, vec!["JobPlaced", "ClaimBegun"]),

@@ -62,7 +62,8 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 
 fn spec(run: DurationMs, to: usize) -> Result<JobSpec> {
     let mut spec = only_at(job(&[1], run, run, 0)?, 1)?;
-    let (site, register) = (site_name(to)?, LogicalName::new("result")?);
+    let site = site_name(to)?;
+    let register = LogicalName::new("result")?;
     let collect = Collect::ToSite { site, register };
     spec.components[0].outputs.push(OutputSpec {
         path: RelPath::new("out")?,

@@ -231,7 +231,8 @@ async fn try_out(scene: &StagedScene, probe_at: Timestamp, limit: u32) -> Result
     }
     scene.plane_run.until(probe_at).await;
     scene.pass(DurationMs(20)).await;
-    let (mut allowed, mut expected) = (1, 0);
+    let mut allowed = 1;
+    let mut expected = 0;
     loop {
         expected += allowed;
         scene.same(

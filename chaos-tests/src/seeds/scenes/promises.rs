@@ -53,7 +53,8 @@ fn start(after: DurationMs) -> ReservationTerms {
 
 /// An order that closes a site to what is new, and one that opens it again.
 fn closing(chance: &mut StdRng) -> (Operation, Operation) {
-    let (from, until) = (BEGINS, BEGINS + DAY);
+    let from = BEGINS;
+    let until = BEGINS + DAY;
     let window = Operation::SetWindow {
         from,
         until,
@@ -242,7 +243,8 @@ fn moved_and_thawed(chance: &mut StdRng) -> Result<Vec<String>> {
 fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[4], chance.random())?;
     stage.granting.insert(0);
-    let (at, run_time) = (BEGINS, HOUR);
+    let at = BEGINS;
+    let run_time = HOUR;
     stage.locals.push((
         0,
         LocalJob {

@@ -25,7 +25,8 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         let first = scene.submit(spec()?).await?;
         scene.ended(first).await?;
         scene.pass(quiet).await;
-        let (begun, second) = (scene.now(), scene.submit(spec()?).await?);
+        let begun = scene.now();
+        let second = scene.submit(spec()?).await?;
         scene.ended(second).await?;
         let waited = scene.told_at(second, "JobPlaced")?.since(begun);
         scene.check(waited <= SOON, || {

@@ -86,7 +86,8 @@ async fn before(scene: &StagedScene, tale: RestartTale) -> Result<LeftBehind> {
             .is_ok_and(|job| matches!(job.phase, JobPhase::Running { .. }))
     };
     scene.until(DurationMs(60_000), begins).await?;
-    let (mut waiting, mut frozen) = (Vec::new(), Vec::new());
+    let mut waiting = Vec::new();
+    let mut frozen = Vec::new();
     for _ in 0..tale.frozen {
         let id = scene.submit(spec(1, 1_000, 0)?).await?;
         let done = scene.ask(ApiRequest::Freeze(vec![id])).await;
@@ -121,7 +122,8 @@ async fn after(scene: &StagedScene, tale: RestartTale, left: LeftBehind) -> Resu
     counts(scene, &left, tale)?;
     scene.pass(DurationMs(1)).await;
     asks_sites(scene, begun)?;
-    let (here, whole) = (site_name(1)?, tale.takes);
+    let here = site_name(1)?;
+    let whole = tale.takes;
     scene.until_ended(&[left.reading]).await?;
     let passed = begun.since(left.begun).0;
     let calls: Vec<_> = match whole.checked_sub(passed) {

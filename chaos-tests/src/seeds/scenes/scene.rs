@@ -75,7 +75,9 @@ impl StagedScene {
     pub(super) async fn register(&self, files: &[(RelPath, Content, Vec<SiteName>)]) -> Result<()> {
         for (number, (path, _, sites)) in files.iter().enumerate() {
             for site in sites {
-                let (name, site, path) = (file_name(number)?, site.clone(), path.clone());
+                let name = file_name(number)?;
+                let site = site.clone();
+                let path = path.clone();
                 self.ask(ApiRequest::AddFile {
                     name,
                     site,

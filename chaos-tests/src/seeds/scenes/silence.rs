@@ -37,8 +37,11 @@ impl SilentTries {
     /// it is asked again after 1, 2, 4, 8, and then 15 seconds.
     pub(super) fn of(first: u64, ends: u64, settings: &Settings) -> Self {
         let takes = settings.information.query_timeout.0.min(DEADLINE);
-        let (since, mut lost) = (first + takes, None);
-        let (mut asked, mut next, mut pause) = (Vec::new(), first, 1_000);
+        let since = first + takes;
+        let mut lost = None;
+        let mut asked = Vec::new();
+        let mut next = first;
+        let mut pause = 1_000;
         while next < ends || lost.is_none() {
             asked.push(next);
             let failed = next + takes;
@@ -112,7 +115,8 @@ async fn play(scene: &StagedScene, story: &SilenceStory, settings: &Settings) ->
     };
     let begun = scene.now().since(BEGINS).0;
     let id = scene.submit(spec).await?;
-    let (from, to) = (story.silent_after, story.silent_after + story.silent_for);
+    let from = story.silent_after;
+    let to = story.silent_after + story.silent_for;
     scene.plan(from, 0, SiteFault::Silent(true))?;
     scene.plan(to, 0, SiteFault::Silent(false))?;
     scene.pass(from).await;

@@ -171,7 +171,8 @@ impl SceneStage {
     where
         W: Future<Output = Result<()>> + 'static,
     {
-        let (environment, plan) = (self.environment(), RunPlan::undisturbed(BEGINS, self.seed));
+        let environment = self.environment();
+        let plan = RunPlan::undisturbed(BEGINS, self.seed);
         Ok(survives(reign_over(
             &environment,
             plan,
@@ -193,7 +194,8 @@ impl SceneStage {
     where
         W: Future<Output = Result<()>> + 'static,
     {
-        let (environment, plan) = (self.environment(), RunPlan::undisturbed(BEGINS, self.seed));
+        let environment = self.environment();
+        let plan = RunPlan::undisturbed(BEGINS, self.seed);
         Ok(survives(reign_over(
             &environment,
             plan,
@@ -217,7 +219,8 @@ impl SceneStage {
     where
         W: Future<Output = Result<()>> + 'static,
     {
-        let (environment, plan) = (self.environment(), RunPlan::undisturbed(BEGINS, self.seed));
+        let environment = self.environment();
+        let plan = RunPlan::undisturbed(BEGINS, self.seed);
         match reign_over(&environment, plan, self.files, Curtain::AtOnce, act)? {
             Ok(_) => bail!("the control plane does not end"),
             Err(at) => {

@@ -137,7 +137,8 @@ fn replicas(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.play_from_start(move |scene| async move {
         scene.pass(DurationMs(100)).await;
         let begun = scene.now();
-        let (mut left, mut whole) = (Vec::new(), Vec::new());
+        let mut left = Vec::new();
+        let mut whole = Vec::new();
         for file in 0..FILES {
             let id = reader(&scene, file, run).await?;
             let end = scene.until_ended(&[id]).await?;

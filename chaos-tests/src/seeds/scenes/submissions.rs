@@ -23,7 +23,8 @@ const SHAPES: DurationMs = DurationMs(1_000);
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let sizes: Vec<u32> = (0..3).map(|_| chance.random_range(4..=12)).collect();
-    let (before, limit) = (chance.random_range(0..=3), chance.random_range(2..=5));
+    let before = chance.random_range(0..=3);
+    let limit = chance.random_range(2..=5);
     let mut stage = SceneStage::of(&sizes, chance.random())?;
     stage.add_file(chance.random_range(1..=1_000_000), &[0])?;
     stage.settings.limits.max_components = limit;
@@ -85,7 +86,8 @@ impl Front<'_> {
         let mut all = vec![good.clone(); self.before];
         all.extend([submission, good]);
         let scene = self.scene;
-        let (at, jobs) = (scene.now(), scene.plane_run.plane.view().jobs.len());
+        let at = scene.now();
+        let jobs = scene.plane_run.plane.view().jobs.len();
         let changes = scene.changes().len();
         let answer = scene.ask_as(key, ApiRequest::Submit(all)).await;
         scene.same("when it was refused", scene.now(), at);
@@ -204,7 +206,8 @@ impl Front<'_> {
         let refusal = self
             .answer("bob", Submission::of(asks(Priority::Low)?))
             .await?;
-        let (asked, highest) = (Priority::Low, Priority::SuperLow);
+        let asked = Priority::Low;
+        let highest = Priority::SuperLow;
         let above = AboveHighest {
             asked,
             highest,

@@ -99,13 +99,14 @@ fn crowd(chance: &mut StdRng) -> Result<Vec<String>> {
     let stage = SceneStage::of(&[2], chance.random())?;
     // The block after this request is twice as large.
     let first = chance.random_range(65..=70);
-    let sizes: Vec<usize> = match chance.random_bool(0.5) {
-        true => vec![40, TOGETHER - 40, 1, 20],
-        false => vec![
+    let sizes: Vec<usize> = if chance.random_bool(0.5) {
+        vec![40, TOGETHER - 40, 1, 20]
+    } else {
+        vec![
             chance.random_range(30..=64),
             chance.random_range(20..=40),
             20,
-        ],
+        ]
     };
     stage.play(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
@@ -147,13 +148,16 @@ fn few(chance: &mut StdRng) -> Result<Vec<String>> {
 
 /// Sweeps of one request, and a job of none behind them.
 async fn swept(scene: &StagedScene, next: u64, counts: &[u32]) -> Result<()> {
-    let (mut all, mut should, mut id) = (Vec::new(), Vec::new(), next);
+    let mut all = Vec::new();
+    let mut should = Vec::new();
+    let mut id = next;
     for count in counts {
         let group = JobId(id);
         for index in 0..*count {
             let mut submission = waiting(6)?;
             let mut spec = JobSpec::clone(&submission.spec);
-            let (count, values) = (*count, Default::default());
+            let count = *count;
+            let values = Default::default();
             spec.run.task = Some(SweepTask {
                 group: JobId(0),
                 index,
@@ -242,7 +246,8 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
             depth.with_label_values(&["intake"]).get()
         };
         let requests = vec![vec![waiting(5)?]; bound];
-        let (asked, full) = (scene.now(), ApiRefusal::Busy { retry_after_s: 1 });
+        let asked = scene.now();
+        let full = ApiRefusal::Busy { retry_after_s: 1 };
         let all = ask_all(&scene, requests);
         let late = async {
             scene.pass(DurationMs(1)).await;

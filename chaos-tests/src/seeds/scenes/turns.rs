@@ -84,7 +84,8 @@ fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.when(DAY, all_over).await?;
         each_at_an_end(&scene, 1, DurationMs(4 * WAY.0))?;
         for pair in jobs.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
-            let (before, after) = (placed_at(&scene, pair[0].1)?, placed_at(&scene, pair[1].1)?);
+            let before = placed_at(&scene, pair[0].1)?;
+            let after = placed_at(&scene, pair[1].1)?;
             scene.check(before < after, || {
                 format!("{} is overtaken in its class", pair[0].1)
             });
@@ -186,7 +187,8 @@ fn sweep(chance: &mut StdRng) -> Result<Vec<String>> {
         let mut all = Vec::new();
         for (index, time) in (0..).zip(&times) {
             let mut spec = of_class(1, DurationMs(*time), Priority::Low)?;
-            let (group, values) = (JobId(0), Default::default());
+            let group = JobId(0);
+            let values = Default::default();
             spec.run.task = Some(SweepTask {
                 group,
                 index,

@@ -27,9 +27,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     settings.submit_settle.insert(site_name(0)?, settle);
     settings.information_expiry = DurationMs::from_secs(7_200);
     let forgets = chance.random_bool(0.7);
-    let hangs = match forgets || chance.random_bool(0.5) {
-        true => chance.random_range(1..=4_900),
-        false => chance.random_range(5_100..=9_000),
+    let hangs = if forgets || chance.random_bool(0.5) {
+        chance.random_range(1..=4_900)
+    } else {
+        chance.random_range(5_100..=9_000)
     };
     let settings = settings.clone();
     stage.play(move |scene| async move {
@@ -50,9 +51,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
             .submit(job(&[3], DurationMs(50_000), DurationMs(60_000), 0)?)
             .await?;
         scene.ended(id).await?;
-        match forgets {
-            true => is_submitted_anew(&scene, id, begun, settle, &settings),
-            false => is_found(&scene, id, begun, hangs),
+        if forgets {
+            is_submitted_anew(&scene, id, begun, settle, &settings)
+        } else {
+            is_found(&scene, id, begun, hangs)
         }
     })
 }
@@ -98,8 +100,11 @@ fn is_submitted_anew(
     settle: DurationMs,
     settings: &Settings,
 ) -> Result<()> {
-    let (settled, interval) = (DEADLINE + settle.0, settings.job.look_up_interval.0);
-    let (mut looks, mut next, mut absences) = (Vec::new(), DEADLINE, 0);
+    let settled = DEADLINE + settle.0;
+    let interval = settings.job.look_up_interval.0;
+    let mut looks = Vec::new();
+    let mut next = DEADLINE;
+    let mut absences = 0;
     while absences < 2 {
         looks.push(next);
         let counts = next >= settled;

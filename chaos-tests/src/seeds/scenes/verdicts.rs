@@ -79,7 +79,8 @@ fn orders(
     verdict: ExpectedVerdict,
     lasts: DurationMs,
 ) -> (&'static str, Vec<SiteOrder>, Vec<SiteOrder>) {
-    let (from, until) = (scene.now(), scene.now() + lasts);
+    let from = scene.now();
+    let until = scene.now() + lasts;
     let window = |until| SiteOrder::SetWindow {
         from,
         until,

@@ -6,7 +6,8 @@ use crate::units::Mflops;
 
 /// What is asked for in processors counts with what the site's own processors do.
 pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
-    let (free, asked) = (offer.free.processors as f64, need.amounts.processors as f64);
+    let free = offer.free.processors as f64;
+    let asked = need.amounts.processors as f64;
     let power = need.amounts.power;
     if power == Mflops(0) {
         return Ok(lacking(free, asked));

@@ -170,7 +170,9 @@ fn what_the_nearest_lacks_comes_from_where_the_data_costs_least() {
         farthest: None,
         amounts: BidAmounts::default(),
     };
-    let (near, far, slow) = (at(0.1, 0.3), at(2.0, 0.1), at(0.1, 0.4));
+    let near = at(0.1, 0.3);
+    let far = at(2.0, 0.1);
+    let slow = at(0.1, 0.4);
     let bids = [("d", &slow), ("c", &far), ("b", &near), ("a", &near)];
     assert_eq!(choose(&bids), [3, 1, 2, 0]);
     assert!(choose::<&str>(&[]).is_empty());

@@ -18,7 +18,8 @@ fn mbit(rate: u64) -> BitsPerSecond {
 
 /// Data of 30 GB that comes over a link with these figures, in Mbit/s.
 fn from(upload: u64, download: u64) -> Vec<Route> {
-    let (upload, download) = (mbit(upload), mbit(download));
+    let upload = mbit(upload);
+    let download = mbit(download);
     vec![Route::From {
         site: 0,
         size: Bytes(30 * GB),

@@ -56,7 +56,8 @@ pub(super) fn abort(draft: &mut Draft<'_>, why: AbortCause) {
 }
 
 pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
-    let (job, parameters) = (&draft.job, draft.parameters);
+    let job = &draft.job;
+    let parameters = draft.parameters;
     let seed = job.id.0.wrapping_add(u64::from(job.round.0) << 32);
     let requeue = |first, count| AfterAbort::Requeue {
         not_before: draft.now + parameters.backoff(first, count, seed),
@@ -79,12 +80,13 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
                 .spec
                 .max_claim_tries
                 .or(parameters.claim.max_claim_tries);
-            match max.is_some_and(|max| setbacks.claims >= max) {
-                true => fail(format!(
+            if max.is_some_and(|max| setbacks.claims >= max) {
+                fail(format!(
                     "no processors after {} claims: {detail}",
                     setbacks.claims + 1
-                )),
-                false => requeue(parameters.claim_backoff, setbacks.missed_starts + 1),
+                ))
+            } else {
+                requeue(parameters.claim_backoff, setbacks.missed_starts + 1)
             }
         }
         // Nobody refused it processors.

@@ -67,12 +67,13 @@ fn perform(draft: &mut Draft<'_>, attempt: ClaimTry, planned: Timestamp) {
             });
         }
         let all = attempt.start.len() == draft.job.components.len();
-        draft.emit(match all && attempt.preempting.is_empty() {
-            true => JobEventKind::ClaimBegun,
-            false => JobEventKind::ComponentsClaimed {
+        draft.emit(if all && attempt.preempting.is_empty() {
+            JobEventKind::ClaimBegun
+        } else {
+            JobEventKind::ComponentsClaimed {
                 components: attempt.start,
                 preempting: attempt.preempting,
-            },
+            }
         });
     }
     let unclaimed = draft.job.unclaimed().next();
@@ -211,9 +212,10 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
 }
 
 fn held_too_long(hold_max: DurationMs, all: bool) -> String {
-    match all {
-        true => format!("input did not arrive within {hold_max} of waiting"),
-        false => format!("the others were not ready within {hold_max}"),
+    if all {
+        format!("input did not arrive within {hold_max} of waiting")
+    } else {
+        format!("the others were not ready within {hold_max}")
     }
 }
 

@@ -48,10 +48,11 @@ pub(super) fn divide(
         .map(|wish| wish.tolerance)
         .unwrap_or_default();
     let earliest = plan.start.max(job.ready);
-    let window = match is_accepted {
-        true => StartWindow::new(earliest, (earliest + tolerance.max(SLACK)).min(job.latest)),
+    let window = if is_accepted {
+        StartWindow::new(earliest, (earliest + tolerance.max(SLACK)).min(job.latest))
+    } else {
         // Sites say from when on they would grant it.
-        false => accepted,
+        accepted
     };
     let asked = DivisionRequest {
         job: &job,
@@ -98,9 +99,10 @@ pub(super) fn anew(
         return Err(JobRejection::Stale);
     }
     // On fewer sites, exactly what is planned: anything else may be no better.
-    let last = match plan.completion < present.completion {
-        true => present.completion - time - DurationMs(1),
-        false => start,
+    let last = if plan.completion < present.completion {
+        present.completion - time - DurationMs(1)
+    } else {
+        start
     };
     let tolerance = reservation.search.job.tolerance;
     let latest = (start + tolerance.max(SLACK)).min(job.latest).min(last);
@@ -168,7 +170,8 @@ impl DivisionRequest<'_> {
         let of = |part: &CoallocationPart| vec![placements[part.component.0 as usize].clone()];
         let placements = parts.iter().map(of).collect();
         let windows_max = draft.parameters.reservation_windows;
-        let (window, rankings) = (self.window, Vec::new());
+        let window = self.window;
+        let rankings = Vec::new();
         (
             Coallocation {
                 parts,

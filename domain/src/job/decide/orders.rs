@@ -198,13 +198,11 @@ pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(),
             .filter(|wish| draft.now <= wish.window.latest);
         if let Some(wish) = wish {
             // Claims were in vain for as long as they may: sites are asked now, for the last time.
-            let (wish, by) = (
-                ReservationTerms {
-                    reserve_after: None,
-                    ..wish
-                },
-                draft.job.owner.clone(),
-            );
+            let wish = ReservationTerms {
+                reserve_after: None,
+                ..wish
+            };
+            let by = draft.job.owner.clone();
             draft.emit(JobEventKind::ReservationChanged {
                 wish: Some(wish),
                 by,

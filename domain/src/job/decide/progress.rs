@@ -171,7 +171,8 @@ fn look_at_silent(
     let Some(component) = draft.job.components.get(index.0 as usize) else {
         return;
     };
-    let (lives, attempt) = (component.run.may_live(), component.attempt);
+    let lives = component.run.may_live();
+    let attempt = component.attempt;
     let awaited = uncollected(&draft.job).any(|(of, ..)| of == index);
     let Some(patience) = patience(draft, component) else {
         return;
@@ -306,9 +307,10 @@ fn go_lead(draft: &Draft<'_>) -> DurationMs {
         AttemptState::AtGate { since, .. } => draft.now.since(since) >= parameters.gate_patience,
         _ => false,
     };
-    match draft.job.components.iter().any(held) {
-        true => parameters.go_lead.max(parameters.go_lead_held),
-        false => parameters.go_lead,
+    if draft.job.components.iter().any(held) {
+        parameters.go_lead.max(parameters.go_lead_held)
+    } else {
+        parameters.go_lead
     }
 }
 

@@ -28,10 +28,8 @@ pub(super) fn change(
         unreserved: wish.unreserved || claims,
         ..wish
     });
-    let (offset, most_ahead) = (
-        draft.job.spec.longest_offset(),
-        draft.parameters.reservation_ahead,
-    );
+    let offset = draft.job.spec.longest_offset();
+    let most_ahead = draft.parameters.reservation_ahead;
     if offset > DurationMs::ZERO {
         check_spread(wish.as_ref())?;
     }
@@ -177,7 +175,8 @@ fn look_beside(
         .iter()
         .map(|ranking| ranking.anew(draft.now))
         .collect();
-    let (parts, unit) = (parts.collect(), old.unit);
+    let parts = parts.collect();
+    let unit = old.unit;
     let wanted = Coallocation {
         parts,
         window,

@@ -111,10 +111,8 @@ pub(super) fn lost(
     let Some(state) = draft.component(component) else {
         return false;
     };
-    let (attempt, waits) = (
-        state.attempt,
-        state.acquisition().is_queued() && state.is_claimed(),
-    );
+    let attempt = state.attempt;
+    let waits = state.acquisition().is_queued() && state.is_claimed();
     let ready_by = draft
         .job
         .ready_by(state, since, draft.job.claim_limits(draft.parameters));

@@ -38,9 +38,10 @@ pub(super) fn seek(
     if !is_due(draft) || !whole || is_divided {
         return Err(JobRejection::Stale);
     }
-    let claimed = match wish.unreserved {
-        true => Unreserved::choose(&candidates, unreserved),
-        false => Vec::new(),
+    let claimed = if wish.unreserved {
+        Unreserved::choose(&candidates, unreserved)
+    } else {
+        Vec::new()
     };
     let window = start_window(draft, wish.window);
     if window.is_empty() {
@@ -99,13 +100,14 @@ fn refusal_of(draft: &Draft<'_>, index: ComponentIndex, all_unreserved: bool) ->
             .into();
     }
     let name = draft.job.name_of(index).unwrap_or_default();
-    let remedy = match draft
+    let remedy = if draft
         .job
         .reservation_wish()
         .is_some_and(|wish| wish.unreserved)
     {
-        true => "",
-        false => "; `unreserved = \"claim\"` in `[reservation]` has it claimed at the start",
+        ""
+    } else {
+        "; `unreserved = \"claim\"` in `[reservation]` has it claimed at the start"
     };
     format!("component {name}: no site that could hold it grants reservations{remedy}")
 }
@@ -128,7 +130,8 @@ fn wanted(
     candidates: Vec<Vec<Placement>>,
     rankings: &[Ranking],
 ) -> (Coallocation, Vec<Vec<Placement>>) {
-    let (job, parameters) = (&draft.job, draft.parameters);
+    let job = &draft.job;
+    let parameters = draft.parameters;
     let wished = job
         .reservation_wish()
         .map(|wish| wish.tolerance)
@@ -159,7 +162,8 @@ fn wanted(
     largest_first(&mut parts, MEMORY);
     let of = |part: &CoallocationPart| candidates[part.component.0 as usize].clone();
     let placements = parts.iter().map(of).collect();
-    let (windows_max, rankings) = (parameters.reservation_windows, kept(&parts, rankings));
+    let windows_max = parameters.reservation_windows;
+    let rankings = kept(&parts, rankings);
     (
         Coallocation {
             parts,
@@ -247,7 +251,8 @@ pub(super) fn silent(draft: &mut Draft<'_>) {
     if let (Some(late), Some((_, ask))) = (late, asked)
         && draft.is_over(late)
     {
-        let (outcome, site) = (ask.without_answer(), ask.site().clone());
+        let outcome = ask.without_answer();
+        let site = ask.site().clone();
         draft.emit(JobEventKind::ReservationAnswered { site, outcome });
     }
 }
@@ -271,7 +276,8 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         }
         SearchState::Confirmed => place(draft),
         SearchState::Failed(SearchFailure::LostAtTheEnd | SearchFailure::GivenUp) => {
-            let (parameters, seed) = (draft.parameters, draft.job.id.0);
+            let parameters = draft.parameters;
+            let seed = draft.job.id.0;
             let tries = reservation.search.serials;
             let pause = parameters.backoff(parameters.claim_backoff, tries, seed);
             draft.emit(JobEventKind::JobRequeued {
@@ -284,7 +290,8 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         }
         SearchState::Failed(_) if reservation.is_divided_anew() => {
             let tries = reservation.split.map_or(0, |split| split.refused);
-            let (parameters, seed) = (draft.parameters, draft.job.id.0);
+            let parameters = draft.parameters;
+            let seed = draft.job.id.0;
             let pause = parameters.backoff(parameters.claim_backoff, tries + 1, seed);
             draft.emit(JobEventKind::JobRequeued {
                 not_before: draft.now + pause,

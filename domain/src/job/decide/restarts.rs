@@ -53,7 +53,8 @@ fn next_try(draft: &Draft<'_>, component: ComponentIndex) -> Timestamp {
         .component(component)
         .and_then(|component| component.restart.as_ref());
     let tries = restart.map_or(0, |restart| restart.tries);
-    let (job, parameters) = (&draft.job, draft.parameters);
+    let job = &draft.job;
+    let parameters = draft.parameters;
     let pause = parameters.backoff(parameters.claim_backoff, tries + 1, job.id.0);
     draft.now + pause.min(LONGEST_PAUSE)
 }

@@ -49,9 +49,12 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
             job.next_claim = Some(*next_claim);
         }
         JobEventKind::ClaimGivenBack { component } => {
-            with(job, *component, |c| match bug(Bug::FreeUnended) {
-                true => c.run = AttemptState::Idle,
-                false => c.given_back = true,
+            with(job, *component, |c| {
+                if bug(Bug::FreeUnended) {
+                    c.run = AttemptState::Idle
+                } else {
+                    c.given_back = true
+                }
             });
         }
         JobEventKind::StartDeferred {

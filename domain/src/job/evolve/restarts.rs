@@ -28,7 +28,8 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
         JobEventKind::InputsArrived => {
             for restart in job.components.iter_mut().filter_map(|c| c.restart.as_mut()) {
                 if restart.step == RestartStep::Staging {
-                    (restart.step, restart.since) = (RestartStep::Staged, at);
+                    restart.step = RestartStep::Staged;
+                    restart.since = at;
                 }
             }
         }
@@ -85,9 +86,10 @@ fn place(job: &mut Job, index: ComponentIndex, placement: &Placement, at: Timest
     with(job, index, |component| {
         component.placement = Some(placement.clone());
         if let Some(restart) = &mut component.restart {
-            restart.step = match placement.sources.is_empty() || bug(Bug::RestartUnfed) {
-                true => RestartStep::Staged,
-                false => RestartStep::Staging,
+            restart.step = if placement.sources.is_empty() || bug(Bug::RestartUnfed) {
+                RestartStep::Staged
+            } else {
+                RestartStep::Staging
             };
             restart.since = at;
         }

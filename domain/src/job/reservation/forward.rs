@@ -101,7 +101,8 @@ fn whole_part(
         };
         (placement.site.clone(), now + input)
     });
-    let (resources, length) = (asked.resources.clone(), asked.length);
+    let resources = asked.resources.clone();
+    let length = asked.length;
     WholePart {
         resources,
         length,

@@ -167,9 +167,10 @@ impl JobReservations {
     pub(super) fn doubt(&mut self, is_placed: bool, now: Timestamp) {
         let ended = !is_placed && self.has_ended(now);
         let other = self.other.as_mut().filter(|other| other.wish.is_some());
-        let search = match is_placed {
-            true => other.map(|other| &mut other.search),
-            false => Some(&mut self.search),
+        let search = if is_placed {
+            other.map(|other| &mut other.search)
+        } else {
+            Some(&mut self.search)
         };
         let confirmed =
             search.filter(|search| !ended && search.standing() == SearchState::Confirmed);
@@ -201,7 +202,8 @@ impl JobReservations {
     pub(super) fn make_way(&mut self, now: Timestamp) -> Option<ReservationTerms> {
         let other = self.other.as_mut()?;
         std::mem::swap(&mut self.search, &mut other.search);
-        let (wish, anew) = (other.wish.take(), other.anew.take());
+        let wish = other.wish.take();
+        let anew = other.anew.take();
         self.divide(anew);
         self.stay(now);
         wish

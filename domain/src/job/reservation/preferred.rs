@@ -57,7 +57,8 @@ impl SiteDemand {
         parameters: &JobParameters,
     ) -> Self {
         let tolerance = tolerance.min(window.latest.since(window.earliest));
-        let (lead, margin) = (parameters.reservation_lead, parameters.wall_margin);
+        let lead = parameters.reservation_lead;
+        let margin = parameters.wall_margin;
         let length = lease_length(tolerance, DurationMs::ZERO, lead, wall_time, margin);
         Self {
             window,

@@ -70,7 +70,9 @@ impl Job {
     pub(super) fn divided(&self, window: StartWindow) -> Option<(MetaJob, FlexPlan)> {
         let reservation = self.reservation.as_deref()?;
         let split = reservation.split?;
-        let (mut parts, mut start, mut length) = (Vec::new(), None, DurationMs::ZERO);
+        let mut parts = Vec::new();
+        let mut start = None;
+        let mut length = DurationMs::ZERO;
         for (part, held) in reservation.parts() {
             let PartReservation {
                 site, start: from, ..
@@ -79,12 +81,14 @@ impl Job {
             start = start.max(Some(*from));
             length = length.max(part.length);
         }
-        let (start, sites) = (start?, parts.len());
+        let start = start?;
+        let sites = parts.len();
         let beside = length
             .0
             .saturating_sub(self.spec.time_in(split.shape, sites).0);
         let job = self.to_divide(window, DurationMs(beside))?;
-        let (shape, completion) = (split.shape as usize, start + length);
+        let shape = split.shape as usize;
+        let completion = start + length;
         Some((
             job,
             FlexPlan {

@@ -58,10 +58,8 @@ impl JobReservations {
                 .flatten()
                 .map(|held| held.start)
         };
-        let (first, last) = (
-            starts().min().unwrap_or_default(),
-            starts().max().unwrap_or_default(),
-        );
+        let first = starts().min().unwrap_or_default();
+        let last = starts().max().unwrap_or_default();
         let tolerance = self.search.job.tolerance;
         DurationMs(tolerance.0.saturating_sub(last.since(first).0))
     }

@@ -51,9 +51,10 @@ fn what_was_confirmed_while_a_job_was_frozen_is_asked_for_again_once_it_is_thawe
         let lost = ReservationOutcome::Lost { next: None };
         let outcome = if is_kept { story.outcome(&ask) } else { lost };
         let events = story.tell(question, outcome).unwrap();
-        let expected = match is_kept {
-            true => vec!["ReservationAnswered", "JobPlaced"],
-            false => vec!["ReservationAnswered", "JobRequeued"],
+        let expected = if is_kept {
+            vec!["ReservationAnswered", "JobPlaced"]
+        } else {
+            vec!["ReservationAnswered", "JobRequeued"]
         };
         assert_eq!(events, expected);
     }

@@ -252,7 +252,8 @@ fn who_is_low_preempts_only_the_lower_and_the_lowest_nobody() {
         (Priority::High, true),
     ] {
         let mut world = job_at(240, 0, 8);
-        (world.job.priority, world.job.promoted) = (priority, promoted);
+        world.job.priority = priority;
+        world.job.promoted = promoted;
         let attempt = plan(&world, &mut field());
         assert_eq!(
             (started(&attempt), preempted(&attempt)),
@@ -271,16 +272,15 @@ fn a_component_moves_if_its_file_can_be_there_by_the_start() {
         field.file_to_c = DurationMs::from_secs(secs);
         let attempt = make_try(&mut world, &field);
         assert_eq!(started(&attempt), [1, 2, 3], "file to C in {secs} s");
-        match moves {
-            true => {
-                assert_eq!(
-                    (moved(&attempt), preempted(&attempt)),
-                    (vec![(3, c())], vec![])
-                );
-                let placement = world.job.components[2].placement.as_ref().unwrap();
-                assert_eq!(placement.site, c());
-            }
-            false => assert_eq!((moved(&attempt), preempted(&attempt)), (vec![], vec![2])),
+        if moves {
+            assert_eq!(
+                (moved(&attempt), preempted(&attempt)),
+                (vec![(3, c())], vec![])
+            );
+            let placement = world.job.components[2].placement.as_ref().unwrap();
+            assert_eq!(placement.site, c());
+        } else {
+            assert_eq!((moved(&attempt), preempted(&attempt)), (vec![], vec![2]))
         }
     }
     let mut world = job_at(240, 0, 8);

@@ -98,7 +98,8 @@ fn a_claim_is_waited_for_as_long_as_its_slowest_site_says() {
         .unwrap()
         .site
         .clone();
-    let (ready_within, max_hold) = (DurationMs::from_secs(900), DurationMs::from_secs(900));
+    let ready_within = DurationMs::from_secs(900);
+    let max_hold = DurationMs::from_secs(900);
     world.parameters.claims_at = [(
         site,
         ClaimLimits {

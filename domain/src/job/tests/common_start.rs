@@ -32,7 +32,8 @@ fn starting() -> JobWorld {
 }
 
 fn open(world: &mut JobWorld, index: usize) {
-    let (component, attempt) = (ComponentIndex(index as u32), world.attempt(index));
+    let component = ComponentIndex(index as u32);
+    let attempt = world.attempt(index);
     world
         .tell(JobCommand::GateAnswered {
             component,

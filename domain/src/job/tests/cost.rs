@@ -43,7 +43,8 @@ impl Watch {
         match &event.what {
             JobEventKind::JobPlaced { .. } => {
                 self.close_round();
-                (self.placed, self.is_decided) = (event.at, false);
+                self.placed = event.at;
+                self.is_decided = false;
             }
             JobEventKind::ComponentReady { component, .. } => {
                 self.since.entry(*component).or_insert(event.at);
@@ -90,7 +91,8 @@ impl Watch {
 }
 
 fn told(start: &Job, events: &[JobEvent]) -> Costs {
-    let (mut job, mut watch) = (start.clone(), Watch::default());
+    let mut job = start.clone();
+    let mut watch = Watch::default();
     for event in events {
         watch.see(&job, event);
         evolve(&mut job, event);
@@ -135,7 +137,8 @@ proptest! {
         spec.run.restart_scope = if alone { RestartScope::Component } else { RestartScope::Job };
         let mut world = JobWorld::new(spec);
         if queued {
-            let (deadline, max_hold) = (DurationMs::from_secs(3_600), DurationMs::from_secs(300));
+            let deadline = DurationMs::from_secs(3_600);
+            let max_hold = DurationMs::from_secs(300);
             world.acquisition = Acquisition::Queue(QueueLimits { deadline, max_hold });
         }
         let start = world.job.clone();

@@ -21,7 +21,8 @@ use Does::{Holds, Nothing, Waits};
 
 fn claiming(id: u64, submitted: u64, components: &[(Does, usize)]) -> Job {
     let mut job = JobWorld::new(spec(components.len())).job;
-    (job.id, job.submitted_at) = (JobId(id), Timestamp(submitted));
+    job.id = JobId(id);
+    job.submitted_at = Timestamp(submitted);
     job.phase = JobPhase::Claiming {
         since: Timestamp(9),
     };

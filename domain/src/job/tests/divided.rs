@@ -78,7 +78,8 @@ impl Story {
     }
 
     fn divide(&mut self, after: DurationMs, parts: Parts<'_>) -> DivisionFacts {
-        let (plan, placements) = (self.plan(0, after, parts), placements(parts));
+        let plan = self.plan(0, after, parts);
+        let placements = placements(parts);
         let wish = self.world.job.reservation_wish();
         self.world.tell(JobCommand::Divide {
             plan,
@@ -88,7 +89,8 @@ impl Story {
     }
 
     fn divide_anew(&mut self, shape: usize, after: DurationMs, parts: Parts<'_>) -> DivisionFacts {
-        let (plan, placements) = (self.plan(shape, after, parts), placements(parts));
+        let plan = self.plan(shape, after, parts);
+        let placements = placements(parts);
         self.world.tell(JobCommand::DivideAnew {
             plan,
             placements,
@@ -125,12 +127,14 @@ impl Story {
 #[test]
 fn each_part_of_a_flexible_job_gets_a_reservation_as_long_as_it_runs() {
     let story = Story::promised(false);
-    let (job, parameters) = (&story.world.job, &story.world.parameters);
+    let job = &story.world.job;
+    let parameters = &story.world.parameters;
     assert_eq!(story.shares(), [(0, 4), (1, 2)]);
     assert_eq!(story.held().len(), 2);
     let over_sites = HOUR + DurationMs(HOUR.0 / 5);
     assert_eq!(job.wall_time(), over_sites, "it spans sites");
-    let (lead, margin) = (parameters.reservation_lead, parameters.wall_margin);
+    let lead = parameters.reservation_lead;
+    let margin = parameters.wall_margin;
     let lasts = lease_length(MINUTE, DurationMs::ZERO, lead, over_sites, margin);
     for component in &job.components {
         let promised = component.acquisition().promised().unwrap();
@@ -182,7 +186,8 @@ fn a_start_beyond_the_window_is_asked_for_so_that_sites_say_when() {
 #[test]
 fn a_better_division_is_promised_once_all_of_it_is_had() {
     let mut story = Story::promised(true);
-    let (late, before) = (story.world.job.promised_start(), story.held());
+    let late = story.world.job.promised_start();
+    let before = story.held();
     // Four of the first site are held from then on by the job itself.
     assert_eq!(
         story.divide_anew(0, DurationMs::ZERO, &[(0, 2), (1, 4)]),

@@ -44,7 +44,8 @@ impl Story {
 #[test]
 fn a_better_plan_is_promised_once_all_of_it_is_had() {
     let mut story = Story::promised_late(2, true);
-    let (late, before) = (story.world.job.promised_start().unwrap(), story.held());
+    let late = story.world.job.promised_start().unwrap();
+    let before = story.held();
     let half = DurationMs(HOUR.0 / 2);
     assert_eq!(
         story.could_begin(half, &[1, 1]).unwrap(),
@@ -84,7 +85,8 @@ fn a_better_plan_is_promised_once_all_of_it_is_had() {
 #[test]
 fn a_plan_that_sites_do_not_grant_leaves_the_promise_as_it_is() {
     let mut story = Story::promised_late(2, true);
-    let (late, before) = (story.world.job.promised_start(), story.held());
+    let late = story.world.job.promised_start();
+    let before = story.held();
     // Others were faster.
     story.take(0, DurationMs::ZERO, HOUR);
     story.take(1, DurationMs::ZERO, HOUR);

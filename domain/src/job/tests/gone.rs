@@ -19,10 +19,8 @@ fn a_promise_that_its_site_lost_is_asked_for_anew_before_its_start() {
     let mut story = Story::new(2, HOUR, 2);
     story.seek().unwrap();
     story.ask_all();
-    let (first, serial) = (
-        site(0),
-        story.world.job.components[0].acquisition().promised(),
-    );
+    let first = site(0);
+    let serial = story.world.job.components[0].acquisition().promised();
     let serial = serial.unwrap().serial;
     let other = story.world.tell(gone(first.clone(), Serial(serial.0 + 7)));
     assert_eq!(other, Err(JobRejection::Stale), "of an earlier round");

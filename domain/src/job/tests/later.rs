@@ -79,7 +79,8 @@ fn begins(story: &Story) -> Timestamp {
 #[test]
 fn a_component_that_begins_later_has_no_part_in_the_common_start() {
     let story = promised(|_| ());
-    let (job, parameters) = (&story.world.job, &story.world.parameters);
+    let job = &story.world.job;
+    let parameters = &story.world.parameters;
     assert_eq!(job.promised_start(), Some(story.start()));
     let from = |index: usize| job.components[index].acquisition().promised().unwrap().from;
     assert_eq!(from(LATE), from(0) + DurationMs(10 * MINUTE.0));
@@ -111,7 +112,9 @@ fn it_is_claimed_in_its_own_reservation_and_begins_when_its_time_has_come() {
     claim_late(&mut story);
     story.world.see(LATE, Sighting::Ready("node2".into()));
     assert_eq!(story.world.due(), [], "its gate stays shut");
-    let (job, parameters, now) = (&story.world.job, &story.world.parameters, story.world.now);
+    let job = &story.world.job;
+    let parameters = &story.world.parameters;
+    let now = story.world.now;
     assert_eq!(next_wake(job, parameters, now), Some(at));
     story.world.now = at;
     assert_eq!(story.world.due(), [EffectKind::OpenGate]);
@@ -147,10 +150,8 @@ fn what_the_late_one_holds_before_it_begins_counts_as_wasted() {
     let before = story.world.job.instants.gained_processor_ms;
     claim_late(&mut story);
     story.world.see(LATE, Sighting::Ready("node2".into()));
-    let (held, wasted) = (
-        story.world.now,
-        story.world.job.instants.wasted_processor_ms,
-    );
+    let held = story.world.now;
+    let wasted = story.world.job.instants.wasted_processor_ms;
     story.world.now = begins(&story);
     story.world.see(LATE, Sighting::Begun("node2".into()));
     let instants = &story.world.job.instants;
@@ -205,7 +206,8 @@ fn one_that_is_restarted_alone_still_begins_no_earlier_than_was_said() {
         site: site(3),
         ..story.world.placements(0)[LATE].clone()
     };
-    let (round, moves) = (story.world.job.round, vec![(index, placement)]);
+    let round = story.world.job.round;
+    let moves = vec![(index, placement)];
     let attempt = ClaimTry {
         round,
         start: vec![index],
@@ -325,7 +327,8 @@ impl ClaimField for Full {
 #[test]
 fn what_is_promised_to_the_late_one_need_not_be_idle() {
     let story = started(|_| ());
-    let (job, claim) = (&story.world.job, &story.world.parameters.claim);
+    let job = &story.world.job;
+    let claim = &story.world.parameters.claim;
     assert_eq!(plan_claim(job, claim, story.world.now, &mut Full).start, []);
     let late = plan_claim(job, claim, begins(&story), &mut Full);
     assert_eq!(late.start, [ComponentIndex(LATE as u32)]);

@@ -226,7 +226,8 @@ pub(super) fn behave(world: &mut JobWorld) {
             world.place();
         }
         for effect in due(&world.job, world.now) {
-            let (component, attempt) = (effect.component, effect.attempt);
+            let component = effect.component;
+            let attempt = effect.attempt;
             let _ = match effect.kind {
                 EffectKind::Submit => world.tell(JobCommand::SubmitAnswered {
                     component,
@@ -404,8 +405,10 @@ proptest! {
             strike(&mut world, blow);
             let each = (0..world.job.components.len()).flat_map(|i| (0..8).map(move |k| (i, k)));
             for (index, kind) in each {
-                let (component, attempt) = (ComponentIndex(index as u32), world.attempt(index));
-                let (asked_at, sighting) = (world.now, sighting(kind));
+                let component = ComponentIndex(index as u32);
+                let attempt = world.attempt(index);
+                let asked_at = world.now;
+                let sighting = sighting(kind);
                 if is_news(&world.job, &world.parameters, component, asked_at, SiteTimes::default(), &sighting) {
                     continue;
                 }

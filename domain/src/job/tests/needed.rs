@@ -282,7 +282,8 @@ proptest! {
         let window = StartWindow::new(Timestamp(0), Timestamp(latest));
         let reserve_after = Some(DurationMs(after));
         let wish = ReservationTerms { window, reserve_after, ..Default::default() };
-        let (mut asked, mut since) = (Vec::new(), Timestamp(0));
+        let mut asked = Vec::new();
+        let mut since = Timestamp(0);
         while let Some(at) = Some(wish.asked_at(since, asked.len() as u32)).filter(|at| at.0 <= latest) {
             prop_assert!(at.0 >= since.0 + after);
             asked.push(at);

@@ -89,7 +89,8 @@ fn nothing_has_been_missed_before_all_that_was_seen_until_now_is_known() {
     world.accept_all();
     world.see_all(Sighting::Ready("n".into()));
     world.pass(31);
-    let (component, attempt) = (ComponentIndex(0), world.attempt(0));
+    let component = ComponentIndex(0);
+    let attempt = world.attempt(0);
     let late = JobCommand::GateAnswered {
         component,
         attempt,

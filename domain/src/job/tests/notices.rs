@@ -45,7 +45,9 @@ fn a_start_is_announced_once_and_told_until_it_was_heard() {
     let mut story = promised();
     let start = story.world.job.promised_start().unwrap();
     let at = start - story.world.parameters.reservation_notice;
-    let (job, parameters, now) = (&story.world.job, &story.world.parameters, story.world.now);
+    let job = &story.world.job;
+    let parameters = &story.world.parameters;
+    let now = story.world.now;
     assert_eq!(
         next_wake(job, parameters, now),
         Some(at),

@@ -14,7 +14,8 @@ use crate::units::Bytes;
 fn a_missing_output_is_the_jobs_own_error() {
     let mut world = JobWorld::collecting(spec(1), &["out"]);
     assert_eq!(world.due(), [EffectKind::ReadOutput(0)]);
-    let (component, output) = (ComponentIndex(0), 0);
+    let component = ComponentIndex(0);
+    let output = 0;
     let content = Err("it is more than 128 levels deep".into());
     world
         .tell(JobCommand::OutputRead {
@@ -36,7 +37,8 @@ fn a_missing_output_is_the_jobs_own_error() {
 #[test]
 fn outputs_are_collected_before_the_job_is_finished() {
     let mut world = JobWorld::collecting(spec(1), &["out"]);
-    let (component, output) = (ComponentIndex(0), 0);
+    let component = ComponentIndex(0);
+    let output = 0;
     let content = Ok(Content {
         digest: Digest([9; 32]),
         size: Bytes(5),

@@ -43,7 +43,9 @@ impl Story {
             .sites
             .iter()
             .map(|(site, held)| (site.clone(), held.timeline().clone()));
-        let (free, scores, now) = (free.collect(), &self.scores, self.world.now);
+        let free = free.collect();
+        let scores = &self.scores;
+        let now = self.world.now;
         let outlook = Outlook {
             free: &free,
             scores,

@@ -188,7 +188,8 @@ fn a_payload_begins_at_the_start_that_was_promised_and_no_earlier() {
     assert_eq!(story.seek().unwrap(), ["ReservationSought"]);
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
-    let (job, parameters) = (&story.world.job, &story.world.parameters);
+    let job = &story.world.job;
+    let parameters = &story.world.parameters;
     let begins = story.start() - parameters.reservation_lead;
     assert_eq!(job.promised_start(), Some(story.start()));
     assert_eq!(
@@ -217,7 +218,9 @@ fn a_payload_begins_at_the_start_that_was_promised_and_no_earlier() {
         PhaseKind::Claiming,
         "all are ready, but it is too early"
     );
-    let (job, parameters, now) = (&story.world.job, &story.world.parameters, story.world.now);
+    let job = &story.world.job;
+    let parameters = &story.world.parameters;
+    let now = story.world.now;
     assert_eq!(next_wake(job, parameters, now), Some(story.start()));
     story.sleep_until(story.start());
     assert_eq!(story.world.phase(), PhaseKind::Starting);
@@ -388,7 +391,9 @@ fn a_promise_is_kept_until_all_of_another_is_had() {
     let mut story = Story::new(2, DurationMs::ZERO, 2);
     story.seek().unwrap();
     story.ask_all();
-    let (first, round, before) = (story.start(), story.world.job.round, story.held());
+    let first = story.start();
+    let round = story.world.job.round;
+    let before = story.held();
     assert_eq!(
         story.change(HOUR, DurationMs::ZERO).unwrap(),
         ["ReservationMoveSought"]
@@ -434,7 +439,8 @@ fn a_promise_stays_if_no_other_is_granted() {
     let mut story = Story::new(2, DurationMs::ZERO, 1);
     story.seek().unwrap();
     story.ask_all();
-    let (first, held) = (story.start(), story.held());
+    let first = story.start();
+    let held = story.held();
     // The site is full with what it has promised.
     story
         .change(DurationMs::from_secs(60), DurationMs::from_secs(60))

@@ -58,7 +58,8 @@ fn begin(world: &mut JobWorld, index: usize) {
     world.submit(index, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
     world.see(index, Sighting::Ready("m".into()));
     assert_eq!(world.due(), [EffectKind::OpenGate]);
-    let (component, attempt) = (ComponentIndex(index as u32), world.attempt(index));
+    let component = ComponentIndex(index as u32);
+    let attempt = world.attempt(index);
     world
         .tell(JobCommand::GateAnswered {
             component,
@@ -415,7 +416,8 @@ fn an_opened_gate_behind_which_nothing_begins_is_its_sites_fault() {
         claim_at(&mut world, 0, 3, 0);
         world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
         world.see(0, Sighting::Ready("m".into()));
-        let (component, attempt) = (ComponentIndex(0), world.attempt(0));
+        let component = ComponentIndex(0);
+        let attempt = world.attempt(0);
         world
             .tell(JobCommand::GateAnswered {
                 component,
@@ -511,7 +513,8 @@ fn a_payload_that_began_too_late_and_succeeded_all_the_same_is_done() {
     claim_at(&mut world, 0, 3, 0);
     world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
     world.see(0, Sighting::Ready("m".into()));
-    let (component, attempt) = (ComponentIndex(0), world.attempt(0));
+    let component = ComponentIndex(0);
+    let attempt = world.attempt(0);
     world
         .tell(JobCommand::GateAnswered {
             component,
@@ -580,7 +583,8 @@ fn one_that_came_to_its_gate_too_late_is_restarted_alone_once_more() {
     claim_at(&mut world, 1, 3, 0);
     world.submit(1, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
     world.see(1, Sighting::Ready("m".into()));
-    let (component, attempt) = (ComponentIndex(1), world.attempt(1));
+    let component = ComponentIndex(1);
+    let attempt = world.attempt(1);
     world
         .tell(JobCommand::GateAnswered {
             component,

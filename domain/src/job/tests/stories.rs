@@ -163,7 +163,9 @@ fn a_lost_reply_is_looked_up_and_adopted_never_sent_again_blindly() {
     world.place();
     world.submit(0, SubmitAnswer::Unknown(DurationMs::from_secs(30)));
     assert_eq!(world.due(), [EffectKind::LookUp]);
-    let (component, attempt, asked_at) = (ComponentIndex(0), world.attempt(0), world.now);
+    let component = ComponentIndex(0);
+    let attempt = world.attempt(0);
+    let asked_at = world.now;
     let found = Some(LrmId::new("77").unwrap());
     world
         .tell(JobCommand::LookUpAnswered {
@@ -183,7 +185,9 @@ fn an_absence_counts_only_after_the_submission_has_settled_and_only_twice() {
     world.place();
     world.submit(0, SubmitAnswer::Unknown(DurationMs::from_secs(30)));
     let absent = |world: &mut JobWorld| {
-        let (component, attempt, asked_at) = (ComponentIndex(0), world.attempt(0), world.now);
+        let component = ComponentIndex(0);
+        let attempt = world.attempt(0);
+        let asked_at = world.now;
         let found = None;
         world
             .tell(JobCommand::LookUpAnswered {
@@ -495,9 +499,11 @@ fn no_payload_is_given_up_before_its_site_says_its_wall_time_is_over() {
     let before = world.now;
     world.pass(3_600 + 61);
     assert_eq!(world.look(Inputs::Unknown), Vec::<&str>::new());
-    let (component, attempt) = (ComponentIndex(0), world.attempt(0));
+    let component = ComponentIndex(0);
+    let attempt = world.attempt(0);
     let sighting = Sighting::Begun("node1".into());
-    let (asked_at, times) = (before, SiteTimes::default());
+    let asked_at = before;
+    let times = SiteTimes::default();
     let old = JobCommand::AttemptObserved {
         component,
         attempt,

@@ -76,7 +76,8 @@ fn a_job_of_which_nothing_would_be_reserved_is_refused() {
         since: story.world.now,
         not_before: Timestamp(0),
     };
-    let (rankings, wish) = (Vec::new(), story.world.job.reservation_wish());
+    let rankings = Vec::new();
+    let wish = story.world.job.reservation_wish();
     let told = story.world.tell(JobCommand::Reserve {
         candidates,
         unreserved,

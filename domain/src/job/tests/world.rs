@@ -149,7 +149,8 @@ impl JobWorld {
                 self.check_go();
             }
             evolve(&mut self.job, &event);
-            let (name, after) = (event.what.name(), self.job.phase.kind());
+            let name = event.what.name();
+            let after = self.job.phase.kind();
             assert!(
                 table::allowed(before, name, after),
                 "{before:?} {name} {after:?}"
@@ -231,7 +232,8 @@ impl JobWorld {
     }
 
     pub(super) fn submit(&mut self, index: usize, answer: SubmitAnswer) -> Vec<&'static str> {
-        let (component, attempt) = (ComponentIndex(index as u32), self.attempt(index));
+        let component = ComponentIndex(index as u32);
+        let attempt = self.attempt(index);
         self.tell(JobCommand::SubmitAnswered {
             component,
             attempt,
@@ -256,8 +258,9 @@ impl JobWorld {
         times: SiteTimes,
         sighting: Sighting,
     ) -> Vec<&'static str> {
-        let (component, attempt, asked_at) =
-            (ComponentIndex(index as u32), self.attempt(index), self.now);
+        let component = ComponentIndex(index as u32);
+        let attempt = self.attempt(index);
+        let asked_at = self.now;
         self.tell(JobCommand::AttemptObserved {
             component,
             attempt,
@@ -332,7 +335,8 @@ impl JobWorld {
     pub(super) fn record_charges(&mut self) {
         for index in 0..self.job.components.len() {
             if let Some(charge) = self.job.components[index].charge.clone() {
-                let (component, attempt) = (ComponentIndex(index as u32), charge.attempt);
+                let component = ComponentIndex(index as u32);
+                let attempt = charge.attempt;
                 self.tell(JobCommand::ChargeRecorded { component, attempt })
                     .unwrap();
             }

@@ -113,7 +113,8 @@ fn best_of_all(
     order: &[usize],
     known: SiteGroup,
 ) -> SiteGroup {
-    let (grid, remaining) = (context.grid, &mut *context.remaining);
+    let grid = context.grid;
+    let remaining = &mut *context.remaining;
     let parts = search.request.by_size();
     let is_open = |site: &usize| parts.iter().any(|&c| search.fits(c as usize, *site, remaining));
     let offers = order.iter().copied().filter(is_open);

@@ -197,7 +197,8 @@ fn with_room_for_input(
     most: u32,
     total: u32,
 ) -> u32 {
-    let (whole, place) = (search.component(0), &context.grid.sites()[site]);
+    let whole = search.component(0);
+    let place = &context.grid.sites()[site];
     let (Some(left), Some(shape)) = (place.staging_left, &place.shape) else { return most };
     if whole.chunks.is_empty() {
         return most;
@@ -207,7 +208,8 @@ fn with_room_for_input(
     let contents: BTreeSet<Content> =
         search.contents_at(0, site, shape).filter(|content| !is_cut(content)).collect();
     let fits = |size: u32| {
-        let (mut contents, mut cut) = (contents.clone(), Bytes(0));
+        let mut contents = contents.clone();
+        let mut cut = Bytes(0);
         for chunk in whole.chunks.values() {
             if size < total {
                 cut = cut + Chunk::longest(chunk.of, size.into(), total.into());

@@ -92,7 +92,8 @@ impl AnsweredRound<'_> {
     fn told(&self, remaining: &Remaining) -> Vec<SiteBid> {
         let bids = self.answers.iter().flatten().map(|bid| bid.distance);
         let nearest = bids.fold(f64::INFINITY, f64::min);
-        let (search, need) = (self.search, need_of(self.search));
+        let search = self.search;
+        let need = need_of(self.search);
         let sites = search.grid.sites();
         let nearer = |site: usize, bid: &Bid| {
             let offer = offer(search, site, free(remaining, site)).ok()?;
@@ -216,10 +217,7 @@ fn routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<Route>, Decli
         let size = size(search.request, content);
         let (from, _) = search.nearest_replica(content, site).map_err(|_| Decline::NoBandwidth)?;
         let rate = search.grid.bid_bandwidth(from, site);
-        Ok(match from == site {
-            true => Route::Here(size),
-            false => Route::From { site: from, size, upload: rate, download: rate },
-        })
+        Ok(if from == site { Route::Here(size) } else { Route::From { site: from, size, upload: rate, download: rate } })
     };
     contents.into_iter().map(route).collect()
 }

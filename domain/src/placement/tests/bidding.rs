@@ -52,9 +52,10 @@ fn scene() -> impl Strategy<Value = Scene> {
     )
         .prop_map(
             |(drawn, flexible, powers, gflops, terms, promised, arrival)| {
-                let drawn = match flexible {
-                    true => drawn.split_under(&Flexibly, 1),
-                    false => drawn.under(&MultipleResources),
+                let drawn = if flexible {
+                    drawn.split_under(&Flexibly, 1)
+                } else {
+                    drawn.under(&MultipleResources)
                 };
                 let (weights, run_time, local_rate) = terms;
                 Scene {
@@ -111,7 +112,8 @@ impl Scene {
             weights,
             local_rate: self.local_rate.map(|rate| BitsPerSecond(rate * MBIT)),
         };
-        let (policy, kind) = (drawn.policy().clone(), drawn.request().clone());
+        let policy = drawn.policy().clone();
+        let kind = drawn.request().clone();
         Arc::new(PlacementRequest::new(policy, kind, true, parts).with_terms(terms))
     }
 
@@ -189,7 +191,8 @@ proptest! {
 
     #[test]
     fn a_round_of_messages_comes_to_what_the_policy_finds_on_a_snapshot(scene in scene()) {
-        let (request, sites) = (scene.request(), scene.sites());
+        let request = scene.request();
+        let sites = scene.sites();
         let mut ledgers = scene.ledgers(&sites);
         let before = ledgers.clone();
         prop_assert!(takes_bids(&request));
@@ -238,17 +241,16 @@ fn free_processors(ledgers: &DeductionLedger, site: &SiteName) -> u32 {
 fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
     let one = [site("S", 10)];
     let request = |processors| Arc::new(under("mrs", &request(vec![component(processors)])));
-    let (job_a, job_b) = (
-        AnnouncedNeed::new(request(6)),
-        AnnouncedNeed::new(request(6)),
-    );
+    let job_a = AnnouncedNeed::new(request(6));
+    let job_b = AnnouncedNeed::new(request(6));
     let ground = BidBasis::new(job_a.request(), Arc::new(grid(one.clone())));
     let mut ledgers = DeductionLedger::default();
     let holder = ledgers.new_holder();
     let open = |ledgers: &mut DeductionLedger, job| {
         ledgers.open(JobId(job), Default::default(), holder, Timestamp(9))
     };
-    let (a, b) = (open(&mut ledgers, 1), open(&mut ledgers, 2));
+    let a = open(&mut ledgers, 1);
+    let b = open(&mut ledgers, 2);
     let mut actor = SiteActor {
         site: one[0].clone(),
         desk: Announcements::new(9),

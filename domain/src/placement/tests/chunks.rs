@@ -150,7 +150,8 @@ fn a_file_read_whole_and_in_chunks_needs_its_room_once() {
     let grid = grid_with([narrow, site("F", 0)], &[(whole, "F")], &[("F", "A", 100)]);
     let mut part = reading(7, chunk(whole, 0, 7, 7));
     part.inputs.insert(whole);
-    let (policy, flexible) = ("flexible-cluster-minimization", Flexible::default());
+    let policy = "flexible-cluster-minimization";
+    let flexible = Flexible::default();
     let policy = PolicyName::new(policy).unwrap();
     let request = PlacementRequest::new(policy, RequestType::Flexible(flexible), true, vec![part]);
     assert_eq!(shares_of(&placed(&request, &grid).unwrap()), [("A", 7)]);

@@ -67,7 +67,8 @@ fn served(plan: &PlacementPlan) -> Vec<(&str, &str, u64)> {
 /// CF-1 and CF-2.
 #[test]
 fn a_component_goes_where_its_file_is_or_to_the_pair_that_brings_it_first() {
-    let (request, grid) = (reading(&[8, 8, 8], file(1, 4)), setting([10, 24, 30, 7]));
+    let request = reading(&[8, 8, 8], file(1, 4));
+    let grid = setting([10, 24, 30, 7]);
     let mut history = pairs(&[("B", "A"), ("C", "A")]);
     let plan = placed_with(&request, &grid, &mut history).unwrap();
     // The second one adds the pair of B and D, which the third one finds.
@@ -91,7 +92,8 @@ fn a_component_goes_where_its_file_is_or_to_the_pair_that_brings_it_first() {
 
 #[test]
 fn a_pair_that_an_earlier_component_learned_serves_other_files_as_well() {
-    let (shared, other) = (file(1, 4), file(2, 4));
+    let shared = file(1, 4);
+    let other = file(2, 4);
     let part = |size, input: Content| ComponentRequest {
         inputs: [input].into(),
         ..ComponentRequest::of_resources(crate::resources::Resources::processors(size))
@@ -180,7 +182,8 @@ fn without_input_it_is_worst_fit() {
 #[test]
 fn files_that_no_site_holds_together_each_come_from_the_fastest_source() {
     let sites = [site("A", 0), site("B", 0), site("C", 9)];
-    let (one, two) = (file(1, 1), file(2, 1));
+    let one = file(1, 1);
+    let two = file(2, 1);
     let grid = grid_with(
         sites,
         &[(one, "A"), (two, "B")],
@@ -205,7 +208,8 @@ fn files_that_no_site_holds_together_each_come_from_the_fastest_source() {
 /// Time counts in whole milliseconds, however much faster the second link is.
 #[test]
 fn of_links_that_are_equally_fast_the_first_by_name_serves() {
-    let (input, sites) = (file(1, 1), [site("A", 0), site("B", 8), site("D", 0)]);
+    let input = file(1, 1);
+    let sites = [site("A", 0), site("B", 8), site("D", 0)];
     let links = [("A", "B", 9_000_000), ("D", "B", 10_000_000)];
     let grid = grid_with(sites, &[(input, "A"), (input, "D")], &links);
     for policy in ["worst-fit", NAME] {

@@ -56,10 +56,8 @@ impl Walk {
                 .count() as u64;
             place.staging_left = place.staging_left.map(|left| Bytes(left.0 - taken * GB));
         }
-        let (policy, kind) = (
-            alone.request.policy().clone(),
-            alone.request.request().clone(),
-        );
+        let policy = alone.request.policy().clone();
+        let kind = alone.request.request().clone();
         alone.request =
             PlacementRequest::new(policy, kind, alone.request.is_restartable(), vec![part]);
         alone
@@ -70,7 +68,8 @@ impl Walk {
         let kept = kept.filter(|knob| knob.0 == site).map(|knob| knob.1);
         let alone = self.alone(component);
         let lifted = without(&alone, site, reasons, kept).sites.swap_remove(site);
-        let (place, before) = (&mut self.sites.sites[site], &alone.sites[site]);
+        let place = &mut self.sites.sites[site];
+        let before = &alone.sites[site];
         let more = |of: &GridSite| of.staging_left.map_or(0, |left| left.0);
         let staging = more(&lifted) - more(before);
         *place = GridSite {
@@ -136,10 +135,8 @@ fn without(drawn: &Drawn, index: usize, reasons: &[Reason], kept: Option<ReasonC
 fn changed(mut drawn: Drawn, change: impl FnMut(&mut ComponentRequest)) -> Drawn {
     let mut parts = drawn.request.components().to_vec();
     parts.iter_mut().for_each(change);
-    let (policy, kind) = (
-        drawn.request.policy().clone(),
-        drawn.request.request().clone(),
-    );
+    let policy = drawn.request.policy().clone();
+    let kind = drawn.request.request().clone();
     let restartable = drawn.request.is_restartable();
     drawn.request = PlacementRequest::new(policy, kind, restartable, parts);
     drawn
@@ -159,10 +156,8 @@ fn rigid(drawn: Drawn, policy: usize) -> Drawn {
 
 /// The same request of these components, which may try out a site after errors.
 fn request_of(drawn: &Drawn, parts: Vec<ComponentRequest>) -> PlacementRequest {
-    let (policy, kind) = (
-        drawn.request.policy().clone(),
-        drawn.request.request().clone(),
-    );
+    let policy = drawn.request.policy().clone();
+    let kind = drawn.request.request().clone();
     PlacementRequest::new(policy, kind, true, parts)
 }
 

@@ -174,7 +174,8 @@ prop_compose! {
         for ((site, silent), staging) in drawn.sites.iter_mut().zip(silent).zip(staging) {
             site.staging_left = staging.map(|left| Bytes(left * GB));
             if silent == 0 {
-                (site.idle, site.acceptance) = (None, PlacementAcceptance::Open);
+                site.idle = None;
+                site.acceptance = PlacementAcceptance::Open;
             }
         }
         if is_fixed > 0 {
@@ -184,7 +185,8 @@ prop_compose! {
         for (part, at) in parts.iter_mut().zip(named) {
             part.site = Some(site_name(NAMES[at]));
         }
-        let (policy, restartable) = (drawn.request.policy().clone(), drawn.request.is_restartable());
+        let policy = drawn.request.policy().clone();
+        let restartable = drawn.request.is_restartable();
         drawn.request = PlacementRequest::new(policy, RequestType::Fixed, restartable, parts);
         drawn
     }
@@ -356,10 +358,8 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
     if let Some(total) = drawn.request.total() {
         parts[0].resources.clone_from(total);
     }
-    let (policy, restartable) = (
-        drawn.request.policy().clone(),
-        drawn.request.is_restartable(),
-    );
+    let policy = drawn.request.policy().clone();
+    let restartable = drawn.request.is_restartable();
     drawn.request =
         PlacementRequest::new(policy, drawn.request.request().clone(), restartable, parts);
 }

@@ -209,10 +209,7 @@ proptest! {
     #[test]
     fn the_order_in_which_sites_are_given_does_not_matter_to_any_policy(drawn in drawn(1..5)) {
         for policy in POLICIES {
-            let drawn = match policy.serves(&RequestType::NonFixed) {
-                true => Drawn { request: under(policy.name(), &drawn.request), ..drawn.clone() },
-                false => drawn.clone().under(*policy),
-            };
+            let drawn = if policy.serves(&RequestType::NonFixed) { Drawn { request: under(policy.name(), &drawn.request), ..drawn.clone() } } else { drawn.clone().under(*policy) };
             let reversed = drawn.grid_of(drawn.sites.iter().rev().cloned());
             let forwards = placed(&drawn.request, &drawn.grid());
             prop_assert_eq!(forwards, placed(&drawn.request, &reversed), "{}", policy.name());

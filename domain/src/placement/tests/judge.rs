@@ -35,7 +35,8 @@ pub(super) fn usable(site: &GridSite, kind: &str) -> i64 {
     let (Some(shape), Some(belief)) = (&site.shape, &site.idle) else {
         return 0;
     };
-    let (total, idle) = (count(&shape.total, kind), count(&belief.idle, kind));
+    let total = count(&shape.total, kind);
+    let idle = count(&belief.idle, kind);
     let left = match site.quota.basis {
         QuotaBasis::Level => allowed(site, kind) - (total - idle),
         QuotaBasis::Share => idle.min(allowed(site, kind) - count(&site.ours, kind)),
@@ -81,7 +82,8 @@ impl SubmittedRequest {
 
     /// The components of a split.
     pub(super) fn split(&self, sizes: &[u32]) -> Vec<ComponentRequest> {
-        let (whole, mut before) = (&self.parts[0], 0);
+        let whole = &self.parts[0];
+        let mut before = 0;
         let parts = sizes.iter().map(|&own| {
             let part = self.part(before, own);
             before += own;
@@ -284,7 +286,9 @@ impl<'a> Judge<'a> {
 
     /// The next job has its turn.
     pub(super) fn go_on(&mut self, asked: &'a SubmittedRequest) {
-        (self.asked, self.parts, self.job) = (asked, asked.components(), self.job + 1);
+        self.asked = asked;
+        self.parts = asked.components();
+        self.job += 1;
     }
 
     pub(super) fn sites(&self) -> std::ops::Range<usize> {
@@ -315,7 +319,8 @@ impl<'a> Judge<'a> {
     }
 
     pub(super) fn is_open_but_for_pairs(&self, part: usize, at: usize) -> bool {
-        let (asked, site) = (&self.parts[part], self.site(at));
+        let asked = &self.parts[part];
+        let site = self.site(at);
         let is_accepting = match site.acceptance {
             PlacementAcceptance::Open => true,
             PlacementAcceptance::ProbesOnly => self.tries_out(),
@@ -422,7 +427,8 @@ impl<'a> Judge<'a> {
     /// What must be at a site before a component can start there: what it reads, and its
     /// executable, which may be another one there.
     pub(super) fn needs(&self, part: usize, at: usize) -> Vec<Content> {
-        let (asked, site) = (&self.parts[part], self.site(at));
+        let asked = &self.parts[part];
+        let site = self.site(at);
         let Some(shape) = &site.shape else {
             return Vec::new();
         };
@@ -555,7 +561,8 @@ impl<'a> Judge<'a> {
         file_site: Option<usize>,
         cut: Option<FilePart>,
     ) -> Placement {
-        let (mut sources, mut time) = (Vec::new(), 0);
+        let mut sources = Vec::new();
+        let mut time = 0;
         for content in self.needs(part, at) {
             let chunk = self.parts[part].chunks.get(&content);
             let chunk = chunk.map(|c| cut.map_or(*c, |cut| Chunk::of_part(c.of, cut)));

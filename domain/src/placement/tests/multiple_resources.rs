@@ -221,7 +221,8 @@ fn a_site_that_the_data_cannot_reach_is_no_candidate_and_says_so() {
 fn measured(count: usize, bids: BidBandwidths) -> GridSnapshot {
     let link = |(from, to, mbit): (&str, &str, u64), part| {
         let rate = BitsPerSecond(mbit * MBIT / part);
-        let (from, to) = (site_name(from), site_name(to));
+        let from = site_name(from);
+        let to = site_name(to);
         Link {
             from,
             to,
@@ -276,9 +277,11 @@ fn a_measurement_that_is_too_old_leaves_no_round_with_two_kinds() {
     let grid = |is_measured| {
         let links = LINKS.map(|(from, to, _)| (site_name(from), site_name(to), BitsPerSecond(9)));
         let mut network = Network::from_links(links);
-        let (bandwidth, latency) = (BitsPerSecond(7), DurationUs(0));
+        let bandwidth = BitsPerSecond(7);
+        let latency = DurationUs(0);
         for (from, to, _) in LINKS {
-            let (from, to) = (site_name(from), site_name(to));
+            let from = site_name(from);
+            let to = site_name(to);
             network.set(
                 &Link {
                     from,
@@ -290,7 +293,8 @@ fn a_measurement_that_is_too_old_leaves_no_round_with_two_kinds() {
                 true,
             );
         }
-        let (from, to) = (site_name("S1"), site_name("S2"));
+        let from = site_name("S1");
+        let to = site_name("S2");
         let link = Link {
             from,
             to,
@@ -314,7 +318,8 @@ fn a_measurement_that_is_too_old_leaves_no_round_with_two_kinds() {
 #[test]
 fn a_site_sends_what_it_can_even_where_the_other_receives_less() {
     let link = |(from, to, mbit): (&str, &str, u64)| {
-        let (from, to) = (site_name(from), site_name(to));
+        let from = site_name(from);
+        let to = site_name(to);
         let bandwidth = BitsPerSecond(mbit * MBIT);
         Link {
             from,

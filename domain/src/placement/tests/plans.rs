@@ -14,7 +14,8 @@ proptest! {
     /// left for the next job, and the table of Close-to-Files.
     #[test]
     fn every_policy_makes_the_plans_of_its_description(scene in scenes()) {
-        let (mut remaining, mut history) = (Remaining::of(&scene.grid), scene.history.clone());
+        let mut remaining = Remaining::of(&scene.grid);
+        let mut history = scene.history.clone();
         let mut judge = Judge::new(&scene.grid, history.clone(), &scene.jobs[0]);
         for (number, asked) in scene.jobs.iter().enumerate() {
             if number > 0 {

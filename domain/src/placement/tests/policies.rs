@@ -95,10 +95,8 @@ fn place_each(judge: &mut Judge<'_>, pick: &mut Pick<'_>) -> Result<Vec<Choice>,
             judge.clone_from(&before);
             return Err(ComponentIndex(part as u32));
         };
-        let (used, needs) = (
-            judge.parts[part].resources.clone(),
-            judge.needs(part, choice.0),
-        );
+        let used = judge.parts[part].resources.clone();
+        let needs = judge.needs(part, choice.0);
         judge.take(choice.0, used, needs);
         chosen[part] = choice;
     }
@@ -219,7 +217,8 @@ fn connected(judge: &Judge<'_>, order: &[usize]) -> Vec<usize> {
 /// Begins with a site that takes the largest component; where none takes one, of those that do
 /// the one joins that is connected best.
 fn grow(judge: &Judge<'_>, order: &[usize], seed: usize, most: usize) -> Option<Vec<usize>> {
-    let (mut trial, mut group) = (judge.clone(), vec![seed]);
+    let mut trial = judge.clone();
+    let mut group = vec![seed];
     for (done, part) in by_size(judge).into_iter().enumerate() {
         let mut site = group.iter().copied().find(|at| trial.is_open(part, *at));
         if site.is_none() && done > 0 && group.len() < most {
@@ -256,7 +255,8 @@ fn first_split(
     judge: &mut Judge<'_>,
     splits: &[Vec<u32>],
 ) -> Result<PlacementPlan, ComponentIndex> {
-    let (bids, mut refused) = (judge.asked.policy == "mrs", None);
+    let bids = judge.asked.policy == "mrs";
+    let mut refused = None;
     let order = if bids { takers(judge) } else { by_left(judge) };
     for sizes in splits {
         let mut before = judge.clone();
@@ -306,8 +306,10 @@ fn split(
             best_connected(judge, &offers, count, total.into(), told),
         ),
     };
-    let (min, count) = (bounds.min_component_size, group.len());
-    let (mut rest, mut given) = (total - min * count as u32, 0);
+    let min = bounds.min_component_size;
+    let count = group.len();
+    let mut rest = total - min * count as u32;
+    let mut given = 0;
     let mut placements = Vec::new();
     let before = judge.clone();
     for (at, most) in group {
@@ -324,7 +326,8 @@ fn split(
             share: Some(own),
             ..placement
         });
-        (rest, given) = (rest - more, given + own);
+        rest -= more;
+        given += own;
     }
     Ok(before.plan_by(rule, placements))
 }

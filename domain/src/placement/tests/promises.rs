@@ -177,7 +177,8 @@ proptest! {
                 site
             })
             .collect();
-        let (request, grid) = (lasting(&parts, hours), grid(sites.clone()));
+        let request = lasting(&parts, hours);
+        let grid = grid(sites.clone());
         let (outcome, recorder) = explained(&request, &grid);
         for site in &sites {
             let lasting = site.usable_for(request.lasts()).unwrap_or_else(|| site.usable());

@@ -119,10 +119,7 @@ proptest! {
     ) {
         let coupled = |part: &ComponentRequest| !part.avoid.is_empty() && !part.inputs.is_empty();
         prop_assume!(!drawn.request.components().iter().any(coupled));
-        let drawn = match splits {
-            true => drawn.split_under(POLICIES[policy], 1),
-            false => drawn.under(POLICIES[policy]),
-        };
+        let drawn = if splits { drawn.split_under(POLICIES[policy], 1) } else { drawn.under(POLICIES[policy]) };
         let (_, recorder) = explained(&drawn.request, &drawn.grid());
         for (index, verdict) in recorder.verdicts.iter().enumerate() {
             let Suitability::Refused(reasons) = &verdict.outcome else { continue };

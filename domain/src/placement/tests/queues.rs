@@ -21,7 +21,8 @@ use crate::units::{DurationMs, Timestamp};
 
 /// A site of so many processors, all in use, so many of them by us; jobs may wait there.
 fn busy(name: &str, total: u32, ours: u32) -> GridSite {
-    let (total, ours) = (Resources::processors(total), Resources::processors(ours));
+    let total = Resources::processors(total);
+    let ours = Resources::processors(ours);
     let mut site = site_of(name, total, Resources::processors(0));
     let shape = site.shape.as_deref().cloned().unwrap();
     site.shape = Some(Arc::new(SiteShape {

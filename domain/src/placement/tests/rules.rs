@@ -28,13 +28,11 @@ fn reading(size: u32, input: Content) -> ComponentRequest {
 fn a_plan_names_its_policy_and_the_rule_that_chose() {
     let three = grid([site("A", 20), site("B", 18), site("C", 16)]);
     let parts = sizes(&[10, 9, 8]);
-    let (splits, free) = (
-        Flexible {
-            splits: vec![vec![30], vec![15, 15]],
-            ..Flexible::default()
-        },
-        Flexible::default(),
-    );
+    let splits = Flexible {
+        splits: vec![vec![30], vec![15, 15]],
+        ..Flexible::default()
+    };
+    let free = Flexible::default();
     let rows = [
         (parts.clone(), "worst-fit", PlacementRule::MostLeft),
         (

@@ -122,11 +122,10 @@ proptest! {
             let plan = crate::placement::place(&request, &mut context).ok();
             prop_assert_eq!(&plan, &placed(&request, &grid).ok());
             let count = plan.as_ref().map(|plan| plan.placements.len());
-            match policy.takes_bids() {
-                // Near sites come before few.
-                true => prop_assert_eq!(count.map(|count| count <= most as usize), expected.and(Some(true))),
-                false => prop_assert_eq!(count, expected),
-            }
+            if policy.takes_bids() {
+// Near sites come before few.
+prop_assert_eq!(count.map(|count| count <= most as usize), expected.and(Some(true)));
+} else { prop_assert_eq!(count, expected); }
             let Some(plan) = plan else { continue };
             let shares = shares_of(&plan);
             prop_assert_eq!(shares.iter().map(|(_, share)| share).sum::<u32>(), processors);

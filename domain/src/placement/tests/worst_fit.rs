@@ -289,7 +289,8 @@ fn a_site_that_takes_one_more_job_takes_all_of_it_and_no_other_job() {
     ]);
     let mut remaining = Remaining::of(&grid);
     let mut next = || {
-        let (history, observer) = (&mut PairHistory::All, &mut Silent);
+        let history = &mut PairHistory::All;
+        let observer = &mut Silent;
         let mut context = PlacementContext {
             grid: &grid,
             remaining: &mut remaining,
@@ -361,7 +362,9 @@ fn a_failed_component_avoids_its_site_unless_no_other_can_hold_it() {
 
 #[test]
 fn times_of_several_files_add_up_and_files_there_already_cost_nothing() {
-    let (big, small, here) = (file(1, 2), file(2, 1), file(3, 9));
+    let big = file(1, 2);
+    let small = file(2, 1);
+    let here = file(3, 9);
     let grid = grid_with(
         [site("C", 20), site("X", 0)],
         &[(big, "X"), (small, "X"), (here, "C"), (here, "X")],
@@ -419,7 +422,8 @@ fn a_replica_that_cannot_be_read_serves_nobody() {
 
 #[test]
 fn a_staged_executable_is_brought_only_where_it_is_used() {
-    let (generic, special) = (file(1, 1), file(2, 1));
+    let generic = file(1, 1);
+    let special = file(2, 1);
     let mut one = component(8);
     one.executable = Some(generic);
     one.executable_at = vec![

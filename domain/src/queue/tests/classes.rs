@@ -71,7 +71,8 @@ fn all(class: Option<Priority>, highest: Option<Priority>) -> ClassRule {
 
 #[test]
 fn without_rules_every_class_may_be_asked_for_and_low_is_given() {
-    let (alice, asked) = (key("alice"), Priority::SuperHigh);
+    let alice = key("alice");
+    let asked = Priority::SuperHigh;
     let job = traits(&alice, "default", 1);
     assert_eq!(class_for(asked, NAMED, &job, &[]), Ok(Priority::SuperHigh));
     assert_eq!(class_for(asked, LEFT_OPEN, &job, &[]), Ok(Priority::Low));
@@ -96,7 +97,8 @@ fn the_first_rule_that_matches_speaks_alone() {
         ..all(Some(Priority::SuperLow), None)
     };
     let rules = [short, of_bob, sweeps, long];
-    let (alice, bob) = (key("alice"), key("bob"));
+    let alice = key("alice");
+    let bob = key("bob");
     let given = |owner, runner, wall| {
         class_for(
             Priority::Low,
@@ -165,7 +167,8 @@ fn with_the_class_comes_the_jobs_rule_and_whether_that_gave_it() {
         ..all(None, Some(Priority::High))
     };
     let rules = [short, of_bob];
-    let (alice, bob) = (key("alice"), key("bob"));
+    let alice = key("alice");
+    let bob = key("bob");
     let of = |owner, wall, how| {
         let of = class_of(Priority::Low, how, &traits(owner, "default", wall), &rules).unwrap();
         (of.class, of.given, of.rule)

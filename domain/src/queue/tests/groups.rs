@@ -15,7 +15,8 @@ const AT: Timestamp = Timestamp(9);
 
 fn run(index: u32, at_once: Option<u32>) -> Job {
     let mut spec = spec(1);
-    let (group, values) = (JobId(100), SweepRow::new());
+    let group = JobId(100);
+    let values = SweepRow::new();
     spec.run.task = Some(SweepTask {
         group,
         index,

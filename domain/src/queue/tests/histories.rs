@@ -178,7 +178,8 @@ impl Both {
                 other,
             } => {
                 let request = Arc::clone(&self.shapes[shape % self.shapes.len()]);
-                let (entered, not_before) = (Timestamp(entered), Timestamp(other.not_before));
+                let entered = Timestamp(entered);
+                let not_before = Timestamp(other.not_before);
                 let Other {
                     frozen, max_tries, ..
                 } = other;
@@ -208,7 +209,8 @@ impl Both {
         };
         let mut scan = self.queues.begin_scan(trigger, Arc::clone(&grid), now);
         let mut round = self.list.begin(trigger, grid, now);
-        let (mut meanwhile, mut placed) = (meanwhile.into_iter(), Vec::new());
+        let mut meanwhile = meanwhile.into_iter();
+        let mut placed = Vec::new();
         let mut left = SliceBudget(slice);
         let report = loop {
             let expected = self.list.next(&mut round);
@@ -271,7 +273,8 @@ impl Both {
     }
 
     fn check(&self) -> Result<(), TestCaseError> {
-        let (queues, list) = (&self.queues, &self.list);
+        let queues = &self.queues;
+        let list = &self.list;
         for class in Priority::ALL {
             let line = list.line(class);
             prop_assert_eq!(queues.jobs(class).collect::<Vec<_>>(), line.clone());
@@ -338,7 +341,8 @@ proptest! {
         parameters in parameters(),
         steps in prop::collection::vec((0..4usize, 1..25u64, prop::option::of(0..16u32)), 1..24),
     ) {
-        let (mut turns, mut cycle) = (QueueTurns::new(&parameters), Cycle::new(&parameters));
+        let mut turns = QueueTurns::new(&parameters);
+        let mut cycle = Cycle::new(&parameters);
         for (class, processors, occupied) in steps {
             let class = Priority::ALL[class];
             if let Some(occupied) = occupied {

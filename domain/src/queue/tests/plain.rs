@@ -54,7 +54,8 @@ impl Cycle {
 
     /// What was saved is lost, what was overdrawn is not.
     fn begin(&mut self) {
-        let (now, worth) = (self.now(), self.worth);
+        let now = self.now();
+        let worth = self.worth;
         let credit = self.credit(now);
         *credit = worth + (*credit).min(0);
     }
@@ -69,7 +70,8 @@ impl Cycle {
             return;
         }
         while self.now() != class {
-            let (now, worth) = (self.now(), self.worth);
+            let now = self.now();
+            let worth = self.worth;
             let credit = self.credit(now);
             *credit = (*credit).max((*credit + worth).min(0));
             self.next();
@@ -209,7 +211,8 @@ impl List {
     fn set(&mut self, id: JobId, condition: Condition) {
         self.clock += 1;
         let job = self.jobs.get_mut(&id).unwrap();
-        (job.condition, job.since) = (condition, self.clock);
+        job.condition = condition;
+        job.since = self.clock;
     }
 
     fn wake(&mut self, now: Timestamp) {
@@ -249,7 +252,8 @@ impl List {
         if let Some(counted) = self.counted.get_mut(&waiting.job)
             && counted.class != waiting.priority
         {
-            (counted.class, counted.in_class) = (waiting.priority, 0);
+            counted.class = waiting.priority;
+            counted.in_class = 0;
         }
         self.jobs.insert(
             waiting.job,
@@ -396,7 +400,8 @@ impl List {
     /// rises.
     fn count(&mut self, id: JobId, round: &mut Round) {
         let Listed { waiting, since, .. } = &self.jobs[&id];
-        let (class, interval) = (waiting.priority, self.parameters.scan_interval);
+        let class = waiting.priority;
+        let interval = self.parameters.scan_interval;
         let last = self.counted.get(&id).map(|counted| counted.last);
         if *since > round.began || last.is_some_and(|last| round.now < last + interval) {
             return;
@@ -409,7 +414,8 @@ impl List {
             told: false,
         };
         let counted = self.counted.entry(id).or_insert(new);
-        (counted.all, counted.in_class) = (counted.all + 1, counted.in_class + 1);
+        counted.all += 1;
+        counted.in_class += 1;
         counted.last = round.now;
         round.report.tries_counted += 1;
         let most = waiting.max_tries.or(self.parameters.max_placement_tries);

@@ -86,7 +86,9 @@ fn a_slice_stops_at_its_budget_and_slices_add_up_to_the_whole() {
     for budget in [1, 7, 100] {
         let mut queues = queues_of(by_the_clock(), all());
         let mut scan = queues.begin_scan(Trigger::Interval, idle(300), seconds(1_000));
-        let (mut placed, mut slices, mut left) = (Vec::new(), 0, SliceBudget(budget));
+        let mut placed = Vec::new();
+        let mut slices = 0;
+        let mut left = SliceBudget(budget);
         let report = loop {
             match queues.step(&mut scan, &mut left) {
                 ScanStep::Placed(offer) => placed.push(offer.job.0),
@@ -238,7 +240,8 @@ fn a_job_waits_in_the_queue_of_a_site_only_when_no_bids_cover_it() {
         ..shape
     }));
     let mut queues = queues_of(by_the_clock(), [bid_for(1, 9)]);
-    let (grid, budget) = (Arc::new(grid([busy])), &mut SliceBudget(u32::MAX));
+    let grid = Arc::new(grid([busy]));
+    let budget = &mut SliceBudget(u32::MAX);
     let mut scan = queues
         .begin_scan(Trigger::Interval, grid, seconds(100))
         .with_rounds();

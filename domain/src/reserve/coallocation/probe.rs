@@ -140,7 +140,8 @@ impl ReservationSearch {
         outcome: ReservationOutcome,
     ) {
         let start = ReservedStart::of(outcome, self.window_to_probe(rank));
-        let (site, serial) = (self.job.parts[0].sites[rank].clone(), self.take_serial());
+        let site = self.job.parts[0].sites[rank].clone();
+        let serial = self.take_serial();
         let (found, at) = match start {
             ReservedStart::Right(start) => {
                 granted.push(PartReservation {
@@ -195,13 +196,12 @@ impl ReservationSearch {
                     .flat_map(|it| &mut it.candidates);
                 let lost = sites.filter(|candidate| candidate.site == best.site);
                 lost.for_each(|candidate| candidate.found = CandidateState::Lost);
-                match granted.is_empty() {
-                    true => self.release(SearchFailure::LostAtTheEnd),
-                    false => {
-                        self.step = SearchStep::Rank {
-                            granted,
-                            at: Probing::Confirm,
-                        }
+                if granted.is_empty() {
+                    self.release(SearchFailure::LostAtTheEnd)
+                } else {
+                    self.step = SearchStep::Rank {
+                        granted,
+                        at: Probing::Confirm,
                     }
                 }
             }
@@ -218,12 +218,13 @@ impl ReservationSearch {
 
     /// The best is held, and the others go back.
     fn let_go(&mut self, granted: Vec<PartReservation>) {
-        self.step = match granted.is_empty() {
-            true => SearchStep::Confirmed,
-            false => SearchStep::Rank {
+        self.step = if granted.is_empty() {
+            SearchStep::Confirmed
+        } else {
+            SearchStep::Rank {
                 granted,
                 at: Probing::Release,
-            },
+            }
         };
     }
 }

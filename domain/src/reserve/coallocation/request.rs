@@ -73,7 +73,8 @@ impl Coallocation {
     /// There are no parts, or no start can be granted.
     pub fn check(&self, now: Timestamp) -> Result<(), InvalidCoallocation> {
         let StartWindow { earliest, latest } = self.window;
-        let (tolerance, window) = (self.tolerance, latest.since(earliest));
+        let tolerance = self.tolerance;
+        let window = latest.since(earliest);
         match () {
             () if self.parts.is_empty() => Err(InvalidCoallocation::NoParts),
             () if earliest > latest => Err(InvalidCoallocation::LatestBeforeEarliest),

@@ -169,7 +169,8 @@ impl ReservationSearch {
         refused: Option<Timestamp>,
         start: ReservedStart,
     ) {
-        let (site, serial) = (self.job.parts[part].sites[rank].clone(), self.take_serial());
+        let site = self.job.parts[part].sites[rank].clone();
+        let serial = self.take_serial();
         match start {
             ReservedStart::Right(start) => {
                 self.held[part] = Some(PartReservation {
@@ -264,7 +265,8 @@ impl ReservationSearch {
                 ..
             } => {
                 let window = self.window_to_take(*taker, *giver, carried);
-                let (site, serial) = (carried.site.clone(), carried.serial);
+                let site = carried.site.clone();
+                let serial = carried.serial;
                 ReservationCall::Modify {
                     site,
                     serial,
@@ -387,11 +389,12 @@ impl ReservationSearch {
         outcome: ReservationOutcome,
     ) {
         if self.is_kept(left.pop(), outcome) {
-            self.step = match left.is_empty() {
-                true => SearchStep::Confirm {
+            self.step = if left.is_empty() {
+                SearchStep::Confirm {
                     left: self.all_held(),
-                },
-                false => SearchStep::Check { left },
+                }
+            } else {
+                SearchStep::Check { left }
             };
         }
     }

@@ -47,9 +47,11 @@ fn f_14_a_part_is_not_smaller_than_its_least_and_there_are_no_more_than_allowed(
 fn the_shape_that_is_complete_first_is_chosen_and_then_that_on_fewer_sites() {
     let mut job = job(8, 100, 20, 0);
     job.shapes.push(shape(4, 150));
-    let (a, b) = (site("A"), site("B"));
+    let a = site("A");
+    let b = site("B");
     let chosen = |taken: u64| {
-        let (left, right) = (timeline(4, &[]), timeline(4, &[(4, 0, taken)]));
+        let left = timeline(4, &[]);
+        let right = timeline(4, &[(4, 0, taken)]);
         let offers = [
             SiteOffer {
                 name: &a,

@@ -35,7 +35,8 @@ impl FreeTime for Timeline {
     }
 
     fn idle(&self, span: Span) -> Vec<Idle> {
-        let (mut idle, mut before) = (Vec::new(), None::<Amounts>);
+        let mut idle = Vec::new();
+        let mut before = None::<Amounts>;
         let _: ControlFlow<()> = self.steps(span, |at, free| {
             let gains = before.is_none_or(|before| !before.reach(&free));
             idle.push(Idle {
@@ -125,14 +126,16 @@ fn steps(
 ) -> Vec<(Timestamp, Option<(u32, usize)>)> {
     let mut changes: Vec<(Timestamp, bool, (u32, usize))> = Vec::new();
     for (number, (slot, processors)) in slots.enumerate() {
-        let (from, to) = (slot.from.max(span.from), slot.to.min(span.to));
+        let from = slot.from.max(span.from);
+        let to = slot.to.min(span.to);
         if from < to {
             changes.push((from, true, (processors, number)));
             changes.push((to, false, (processors, number)));
         }
     }
     changes.sort_unstable();
-    let (mut open, mut steps) = (BTreeSet::new(), vec![(span.from, None)]);
+    let mut open = BTreeSet::new();
+    let mut steps = vec![(span.from, None)];
     for at in changes.chunk_by(|a, b| a.0 == b.0) {
         for (_, begins, slot) in at {
             let _known = if *begins {

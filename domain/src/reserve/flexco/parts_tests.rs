@@ -37,7 +37,8 @@ fn forward(
     taken: [&[(u32, u64, u64)]; 2],
     window: StartWindow,
 ) -> Option<(u64, Vec<String>)> {
-    let (names, times) = ([site("A"), site("B")], taken.map(timeline));
+    let names = [site("A"), site("B")];
+    let times = taken.map(timeline);
     let offers: Vec<_> = names
         .iter()
         .zip(&times)

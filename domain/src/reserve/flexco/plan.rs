@@ -137,9 +137,11 @@ pub fn plan(
     let asked = job.shapes.get(shape)?;
     let first = turn % sites.len().max(1);
     let in_turn = [&sites[first..], &sites[..first]].concat();
-    let (alone, spread) = (job.time_on(asked, 1), job.time_on(asked, 2));
+    let alone = job.time_on(asked, 1);
+    let spread = job.time_on(asked, 2);
     let mut over_several: Option<FlexPlan> = None;
-    let (window, wanted) = (job.window(now), asked.resources.processors);
+    let window = job.window(now);
+    let wanted = asked.resources.processors;
     for start in starts(sites, window, wanted) {
         if over_several
             .as_ref()
@@ -219,7 +221,8 @@ fn fill(
     };
     let mut chosen = enough(in_turn).or_else(|| enough(largest))?;
     chosen.sort_unstable();
-    let (mut rest, mut others) = (wanted, chosen.len() as u32);
+    let mut rest = wanted;
+    let mut others = chosen.len() as u32;
     let part = |at: usize| {
         others -= 1;
         let given = offering[at].1.min(rest - least * others);
@@ -248,7 +251,8 @@ pub(super) fn starts(
     let mut changes: Vec<(usize, Idle)> = sites.iter().enumerate().flat_map(of_site).collect();
     // One ascending run a site: merged in no time.
     changes.sort_by_key(|(_, idle)| idle.at);
-    let (mut now, mut total) = (vec![0; sites.len()], 0_u64);
+    let mut now = vec![0; sites.len()];
+    let mut total = 0_u64;
     let mut starts = Vec::new();
     for at in changes.chunk_by(|a, b| a.1.at == b.1.at) {
         for (site, idle) in at {

@@ -254,9 +254,10 @@ impl Plans {
             let Ok(amounts) = site.timeline.amounts(&shape.resources.portion(*count)) else {
                 continue;
             };
-            match is_booked {
-                true => site.timeline.book(plan.span(), &amounts),
-                false => site.timeline.release(plan.span(), &amounts),
+            if is_booked {
+                site.timeline.book(plan.span(), &amounts)
+            } else {
+                site.timeline.release(plan.span(), &amounts)
             }
         }
     }

@@ -223,9 +223,14 @@ fn f_10_what_an_early_end_brings_depends_on_the_operations_allowed() {
 
 #[test]
 fn f_11_jobs_come_forward_in_the_order_of_their_planned_starts() {
-    let (mut plans, a) = (Plans::default(), site("A"));
+    let mut plans = Plans::default();
+    let a = site("A");
     plans.add_site(a.clone(), timeline(10, &[]));
-    let (r1, j1, j2, j3, j4) = (JobId(1), JobId(2), JobId(3), JobId(4), JobId(5));
+    let r1 = JobId(1);
+    let j1 = JobId(2);
+    let j2 = JobId(3);
+    let j3 = JobId(4);
+    let j4 = JobId(5);
     assert_eq!(submit(&mut plans, "A", r1, 6, 100, 0), 0);
     assert_eq!(submit(&mut plans, "A", j2, 4, 30, 0), 0);
     assert_eq!(submit(&mut plans, "A", j1, 8, 50, 0), 100);
@@ -313,7 +318,8 @@ fn f_13_a_later_completion_leaves_the_old_plan_as_it_is() {
 fn a_job_that_molds_takes_the_shape_that_completes_first() {
     let mut molding = job(8, 100, 20, 0);
     molding.shapes.push(shape(4, 150));
-    let (a, sites) = (site("A"), timeline(4, &[]));
+    let a = site("A");
+    let sites = timeline(4, &[]);
     let b = timeline(4, &[(4, 0, 60)]);
     let other = site("B");
     let offers = [
@@ -457,7 +463,8 @@ proptest! {
     fn no_move_takes_what_another_has_or_makes_anybody_later(events in events()) {
         let mut plans = Plans::default();
         NAMES.iter().for_each(|name| plans.add_site(site(name), timeline(8, &[])));
-        let (mut now, mut jobs): (u64, Vec<(JobId, Option<u8>)>) = (0, Vec::new());
+        let mut now: u64 = 0;
+        let mut jobs: Vec<(JobId, Option<u8>)> = Vec::new();
         for (number, event) in events.into_iter().enumerate() {
             let id = JobId(number as u64);
             match event {

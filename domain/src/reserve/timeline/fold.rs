@@ -30,7 +30,8 @@ impl Branch {
         range: &mut Option<(Amounts, Amounts)>,
     ) {
         let mut add = |least: Amounts, most: Amounts| {
-            let (least, most) = (least.plus(shift), most.plus(shift));
+            let least = least.plus(shift);
+            let most = most.plus(shift);
             *range = Some(range.map_or((least, most), |(l, m)| (l.min(&least), m.max(&most))));
         };
         if from <= self.first && end <= to {

@@ -75,7 +75,8 @@ impl TimelineLeaf {
     fn cut(&mut self, at: u64) {
         let step = self.step_of(at);
         if self.times[step] != at {
-            let (from, to) = (step * self.kinds, (step + 1) * self.kinds);
+            let from = step * self.kinds;
+            let to = (step + 1) * self.kinds;
             self.times.insert(step + 1, at);
             self.free.splice(to..to, self.free[from..to].to_vec());
         }
@@ -161,7 +162,9 @@ impl Branch {
     }
 
     fn of(node: Node, shift: Amounts) -> Self {
-        let (first, least, most) = (0, Amounts::default(), Amounts::default());
+        let first = 0;
+        let least = Amounts::default();
+        let most = Amounts::default();
         let mut branch = Self {
             first,
             shift,
@@ -178,7 +181,8 @@ impl Branch {
         let (first, least, most) = match &*self.node {
             Node::Leaf(leaf) => (leaf.times[0], leaf.bound(i64::min), leaf.bound(i64::max)),
             Node::Inner(branches) => {
-                let (mut least, mut most) = (branches[0].least, branches[0].most);
+                let mut least = branches[0].least;
+                let mut most = branches[0].most;
                 for branch in &branches[1..] {
                     least = least.min(&branch.least);
                     most = most.max(&branch.most);
@@ -186,8 +190,9 @@ impl Branch {
                 (branches[0].first, least, most)
             }
         };
-        (self.first, self.least, self.most) =
-            (first, least.plus(&self.shift), most.plus(&self.shift));
+        self.first = first;
+        self.least = least.plus(&self.shift);
+        self.most = most.plus(&self.shift);
     }
 
     fn shift(&mut self, change: &Amounts) {

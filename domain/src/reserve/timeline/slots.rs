@@ -25,7 +25,8 @@ struct OpenSlot {
 }
 
 pub(super) fn slots(root: &Branch, span: Span, most: usize) -> Vec<TimelineSlot> {
-    let (mut open, mut slots): (Vec<OpenSlot>, Vec<TimelineSlot>) = (Vec::new(), Vec::new());
+    let mut open: Vec<OpenSlot> = Vec::new();
+    let mut slots: Vec<TimelineSlot> = Vec::new();
     let mut step = |at, free: Amounts| {
         let free = Amounts(free.0.map(|amount| amount.max(0)));
         let ended = end(&mut open, Timestamp(at), free.0[0], &mut slots);

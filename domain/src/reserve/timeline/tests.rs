@@ -140,7 +140,8 @@ fn openings(instants: u64) -> impl Strategy<Value = TimelineOpening> {
 /// Runs a history on both; returns them as they were at the snapshots, and as they are.
 fn run(steps: &[Step], instants: usize) -> Vec<(Timeline, Model)> {
     let (mut timeline, mut model) = pair(instants);
-    let (mut added, mut kept) = (Vec::new(), Vec::new());
+    let mut added = Vec::new();
+    let mut kept = Vec::new();
     for step in steps {
         match *step {
             Step::Add(from, to, change) => {
@@ -167,8 +168,10 @@ fn run(steps: &[Step], instants: usize) -> Vec<(Timeline, Model)> {
 
 /// Each step of both, from the model's start on.
 fn is_same(timeline: &Timeline, model: &Model) -> bool {
-    let (start, end) = (model.start as u64, model.free.len() as u64);
-    let (mut expected, mut found) = (Vec::new(), Vec::new());
+    let start = model.start as u64;
+    let end = model.free.len() as u64;
+    let mut expected = Vec::new();
+    let mut found = Vec::new();
     for at in start..end {
         if at == start || model.at(at) != model.at(at - 1) {
             expected.push((Timestamp(at), model.at(at)));
@@ -238,15 +241,15 @@ fn numbers() -> impl FnMut(u64) -> u64 {
 
 #[test]
 fn a_tree_of_many_levels_holds_what_the_model_holds() {
-    let (mut draw, instants) = (numbers(), 31_000);
+    let mut draw = numbers();
+    let instants = 31_000;
     let (mut timeline, mut model) = pair(instants);
     let mut booked = Vec::new();
     for turn in 0..6_000 {
-        let (from, length) = (draw(30_000), 1 + draw(300));
-        let (when, what) = (
-            (from, from + length),
-            amounts(draw(9) as i64, draw(3) as i64),
-        );
+        let from = draw(30_000);
+        let length = 1 + draw(300);
+        let when = (from, from + length);
+        let what = amounts(draw(9) as i64, draw(3) as i64);
         timeline.book(span(when.0, when.1), &what);
         model.add(when.0, when.1, &what.negated());
         booked.push((when, what));

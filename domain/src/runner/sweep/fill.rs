@@ -167,7 +167,8 @@ impl TextFiller<'_> {
             let (name, after) = after.split_once(CLOSE).ok_or_else(unclosed)?;
             filled.push_str(&self.value(at, name.trim())?);
             if filled.len() > MOST_BYTES {
-                let (at, task) = (at.to_string(), self.task);
+                let at = at.to_string();
+                let task = self.task;
                 return Err(RunnerError::FilledTooLong { at, task, max: MOST_BYTES });
             }
             rest = after;
@@ -175,7 +176,8 @@ impl TextFiller<'_> {
         filled.push_str(rest);
         self.taken.set(self.taken.get().saturating_add(filled.len()));
         if self.taken.get() > MOST_OF_ALL {
-            let (at, task) = (at.to_string(), self.task);
+            let at = at.to_string();
+            let task = self.task;
             return Err(RunnerError::FilledTooMuch { at, task, max: MOST_OF_ALL });
         }
         Ok(filled)

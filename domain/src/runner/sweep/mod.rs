@@ -143,7 +143,8 @@ impl Runner for SweepRunner {
     fn jobs(&self, described: Described) -> Result<Vec<JobSpec>, RunnerError> {
         let sweep = described.sweep.ok_or(RunnerError::NoSweep)?;
         let at_once = sweep.limit()?;
-        let (count, max) = (sweep.over.count(), described.max_tasks);
+        let count = sweep.over.count();
+        let max = described.max_tasks;
         if count == 0 {
             return Err(RunnerError::NoTasks);
         }
@@ -183,10 +184,7 @@ impl Runner for SweepRunner {
 /// So many jobs must not take more of memory than whoever submits them may have.
 fn check_size(spec: &JobSpec, count: u32, max: Bytes) -> Result<(), RunnerError> {
     let each = spec.footprint();
-    match Bytes(each.0.saturating_mul(count.into())) > max {
-        true => Err(RunnerError::TooLarge { count, each, max }),
-        false => Ok(()),
-    }
+    if Bytes(each.0.saturating_mul(count.into())) > max { Err(RunnerError::TooLarge { count, each, max }) } else { Ok(()) }
 }
 
 /// What one run registers, another must not take from it.
@@ -198,7 +196,8 @@ fn check_registered(jobs: &[JobSpec]) -> Result<(), RunnerError> {
             let Collect::ToSite { register, .. } = &output.collect else { continue };
             match seen.insert(register, task) {
                 Some(first) if first != task => {
-                    let (name, second) = (register.clone(), task);
+                    let name = register.clone();
+                    let second = task;
                     return Err(RunnerError::RegisterTwice { name, first, second });
                 }
                 Some(_) | None => {}

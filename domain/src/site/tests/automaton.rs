@@ -30,7 +30,8 @@ pub(super) struct Automaton {
 
 impl Automaton {
     pub(super) fn new(parameters: SiteParameters) -> Self {
-        let (known, moved_by) = (BTreeSet::new(), BTreeSet::new());
+        let known = BTreeSet::new();
+        let moved_by = BTreeSet::new();
         Self {
             errors: 0,
             breaker: Breaker::Closed,
@@ -155,7 +156,9 @@ impl Automaton {
     }
 
     fn start_anew(&mut self) {
-        (self.errors, self.probed, self.reopened_by) = (0, None, None);
+        self.errors = 0;
+        self.probed = None;
+        self.reopened_by = None;
         self.moved_by.clear();
         self.owners.clear();
     }
@@ -215,7 +218,8 @@ impl Automaton {
             } => {
                 let may = *probe_at <= now && (may_probe || *probe_at + AN_HOUR <= now);
                 if may {
-                    let (running, trips) = ([probe].into(), *trips);
+                    let running = [probe].into();
+                    let trips = *trips;
                     self.breaker = Breaker::HalfOpen {
                         since: now,
                         allowed: 1,

@@ -28,7 +28,8 @@ fn a_site_that_has_not_answered_since_our_start_gets_nothing() {
 #[test]
 fn contact_decides_before_trust() {
     let bench = Bench::due_for_a_probe();
-    let (since, last_answer) = (bench.now, None);
+    let since = bench.now;
+    let last_answer = None;
     let state = |contact| state(&bench.record, contact, 0, bench.now);
     assert_eq!(
         state(Contact::Unreachable { since, last_answer }),

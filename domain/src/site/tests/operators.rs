@@ -137,7 +137,8 @@ fn a_window_with_the_same_start_is_replaced() {
 #[test]
 fn a_window_that_ends_before_it_begins_is_refused() {
     let mut bench = Bench::new();
-    let (now, later) = (bench.now, bench.now + DurationMs(5));
+    let now = bench.now;
+    let later = bench.now + DurationMs(5);
     for (from, until) in [(later, later), (later, now), (Timestamp(0), now)] {
         let order = Operation::SetWindow {
             from,

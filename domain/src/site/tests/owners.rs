@@ -212,7 +212,8 @@ fn an_owner_that_stays_away_gets_nothing_in_and_others_do() {
     let mut bench = Bench::new();
     bench.accused();
     let start = |name: &str| {
-        let (probe, owner) = (attempt(50), Some(owner(name)));
+        let probe = attempt(50);
+        let owner = Some(owner(name));
         SiteCommand::StartProbe {
             probe,
             owner,
@@ -253,7 +254,8 @@ fn one_owner_who_fails_each_probe_leaves_room_for_the_others() {
     (1..=3).for_each(|job| drop(bench.error(job)));
     bench.wait_secs(60);
     for job in 10..14 {
-        let (probe, owner) = (attempt(job), Some(owner("mallory")));
+        let probe = attempt(job);
+        let owner = Some(owner("mallory"));
         bench
             .tell(SiteCommand::StartProbe {
                 probe,
@@ -269,7 +271,8 @@ fn one_owner_who_fails_each_probe_leaves_room_for_the_others() {
         );
         bench.wait_secs(120.max(bench.stays_away("mallory")));
     }
-    let (probe, mallory) = (attempt(20), Some(owner("mallory")));
+    let probe = attempt(20);
+    let mallory = Some(owner("mallory"));
     bench
         .tell(SiteCommand::StartProbe {
             probe,
@@ -283,7 +286,8 @@ fn one_owner_who_fails_each_probe_leaves_room_for_the_others() {
         bench.ban_of("mallory").is_some(),
         "the next probe is another's"
     );
-    let (probe, alice) = (attempt(21), Some(owner("alice")));
+    let probe = attempt(21);
+    let alice = Some(owner("alice"));
     bench
         .tell(SiteCommand::StartProbe {
             probe,

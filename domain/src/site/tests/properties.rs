@@ -237,8 +237,10 @@ proptest! {
             let component = ComponentIndex(component);
             let attempt = AttemptId { job: JobId(1), component, attempt: Attempt(number) };
             drop(bench.tell(if is_error {
-                let (class, jitter) = (FailureClass::Site, PerMillion(0));
-                let (owner, detail) = (None, text("lost"));
+                let class = FailureClass::Site;
+                let jitter = PerMillion(0);
+                let owner = None;
+                let detail = text("lost");
                 SiteCommand::RecordError { attempt, owner, class, detail, isolated, jitter }
             } else {
                 SiteCommand::RecordSuccess { attempt }
@@ -267,7 +269,8 @@ proptest! {
                 .collect()
         };
         for step in &steps {
-            let (before, seen) = (due(&bench), bench.journal.len());
+            let before = due(&bench);
+            let seen = bench.journal.len();
             bench.step(step);
             let after = due(&bench);
             for id in before.difference(&after) {

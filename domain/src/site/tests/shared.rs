@@ -106,7 +106,8 @@ fn an_answer_to_a_question_that_is_no_longer_asked_changes_nothing() {
             name: name("course"),
         })
         .unwrap();
-    let (asked, start) = (SharedQuestion::Request, bench.now + HOUR);
+    let asked = SharedQuestion::Request;
+    let start = bench.now + HOUR;
     let outcome = ReservationOutcome::Granted { start };
     let late = SiteCommand::SharedAnswered {
         serial: Serial(1),
@@ -154,10 +155,8 @@ fn a_refusal_says_from_when_on_and_a_wrong_start_goes_back() {
 #[test]
 fn it_lasts_longer_only_once_its_site_has_agreed() {
     let mut bench = Bench::kept("course");
-    let (start, until) = (
-        bench.one("course").lease().unwrap().from,
-        bench.one("course").until(),
-    );
+    let start = bench.one("course").lease().unwrap().from;
+    let until = bench.one("course").until();
     let extend = |until| Operation::ExtendReservation {
         name: name("course"),
         until,
@@ -183,10 +182,8 @@ fn it_lasts_longer_only_once_its_site_has_agreed() {
 #[test]
 fn one_that_its_site_moves_when_it_is_extended_goes_back() {
     let mut bench = Bench::kept("course");
-    let (start, until) = (
-        bench.one("course").lease().unwrap().from,
-        bench.one("course").until(),
-    );
+    let start = bench.one("course").lease().unwrap().from;
+    let until = bench.one("course").until();
     let name = name("course");
     bench
         .operate(Operation::ExtendReservation {

@@ -124,7 +124,8 @@ impl Grid {
         let Some((shared, asked)) = self.records[site].shared_question() else {
             return false;
         };
-        let (serial, window) = (shared.serial, shared.request(shared.wish.length).window);
+        let serial = shared.serial;
+        let window = shared.request(shared.wish.length).window;
         let at = self.sites.get_mut(site).unwrap();
         if loses && asked != SharedQuestion::Request {
             at.leases.remove(&serial);

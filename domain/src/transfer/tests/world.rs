@@ -401,12 +401,14 @@ proptest! {
     fn an_effect_stays_due_until_its_outcome_is_recorded(steps in steps()) {
         let mut world = CopyWorld::new();
         for step in &steps {
-            let (before, seen) = (world.bench.due(), world.bench.journal.len());
+            let before = world.bench.due();
+            let seen = world.bench.journal.len();
             world.step(step);
             if matches!(step, Step::Back(_)) {
                 continue;
             }
-            let (after, new) = (world.bench.due(), &world.bench.journal[seen..]);
+            let after = world.bench.due();
+            let new = &world.bench.journal[seen..];
             for effect in before.iter().filter(|effect| !after.contains(effect)) {
                 let settled = new.iter().any(|event| settles(effect, &event.what));
                 prop_assert!(settled, "{:?} vanished after {:?}", effect, new);

@@ -12,7 +12,8 @@ pub(super) fn parse(text: &str) -> Option<Timestamp> {
     let mut parts = date.splitn(3, '/');
     let [month, day, year] = [(); 3].map(|()| parts.next().and_then(number));
     let (hour, minute) = time.trim().split_once(':')?;
-    let (hour, minute) = (number(hour)?, number(minute)?);
+    let hour = number(hour)?;
+    let minute = number(minute)?;
     if hour > 23 || minute > 59 {
         return None;
     }

@@ -234,7 +234,8 @@ impl RunTimeParameters {
     }
 
     pub(super) fn check(&self) -> Result<(), ModelParameterError> {
-        let (slope, base) = (self.first_share_slope, self.first_share_base);
+        let slope = self.first_share_slope;
+        let base = self.first_share_base;
         check(
             slope.is_finite(),
             "the slope of the first share",

@@ -162,7 +162,8 @@ fn the_mean_gap_is_that_of_the_gamma_whatever_the_cycle() {
     all.arrivals.rush_to_all = 1.25;
     let jobs = jobs(&LublinParameters::Typeless(all), 9, 60_000);
     let span = jobs.last().unwrap().submitted.as_secs_f64();
-    let (found, expected) = (span / jobs.len() as f64, f64::powf(0.8, -25.0));
+    let found = span / jobs.len() as f64;
+    let expected = f64::powf(0.8, -25.0);
     assert!(
         (found / expected - 1.0).abs() < 0.1,
         "{found} instead of {expected}"

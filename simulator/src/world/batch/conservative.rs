@@ -128,7 +128,8 @@ impl QueueReservations {
     }
 
     fn on_overrun(&mut self, overrun: &Overrun) {
-        let (from, to) = (overrun.expected_before.0, overrun.expected_now.0);
+        let from = overrun.expected_before.0;
+        let to = overrun.expected_now.0;
         self.profile.add(from, to, -i64::from(overrun.processors));
         self.void |= self.profile.range(from, to).0 < 0;
     }

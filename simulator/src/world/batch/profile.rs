@@ -92,7 +92,8 @@ impl Profile {
 
     /// Least and most free processors between `from` and `to`.
     pub(super) fn range(&self, from: u64, to: u64) -> (i64, i64) {
-        let (mut least, mut most) = (i64::MAX, i64::MIN);
+        let mut least = i64::MAX;
+        let mut most = i64::MIN;
         let first = self.stretch_of(from);
         let start = self.stretches[first]
             .steps

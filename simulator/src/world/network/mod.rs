@@ -370,7 +370,8 @@ impl SimulatedNetwork {
                 self.ends.remove(&(end, id));
             }
             flow.left = flow.left_at(now);
-            (flow.since, flow.rate) = (now, rate);
+            flow.since = now;
+            flow.rate = rate;
             if let Some(end) = flow.end() {
                 self.ends.insert((end, id));
             }

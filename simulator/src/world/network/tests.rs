@@ -105,7 +105,8 @@ fn play(
     changes: &[(u64, Change)],
     mut look: impl FnMut(&mut SimulatedNetwork, Timestamp),
 ) -> SimulatedNetwork {
-    let (mut network, mut now) = (network(), Timestamp(0));
+    let mut network = network();
+    let mut now = Timestamp(0);
     for (id, (gap, change)) in changes.iter().enumerate() {
         now = now + DurationMs(*gap);
         apply(&mut network, id as u64, change, now);
@@ -214,7 +215,8 @@ proptest! {
         bytes in 0..u64::MAX, capacity in 1..u64::MAX, latency in 0..9999_u64,
     ) {
         let mut network = SimulatedNetwork::new();
-        let (capacity, latency) = (BitsPerSecond(capacity), DurationMs(latency));
+        let capacity = BitsPerSecond(capacity);
+        let latency = DurationMs(latency);
         network.set_link(&site(0), &site(1), capacity, latency, Timestamp(0));
         network.start(FlowId(1), &site(0), &site(1), Bytes(bytes), None, Timestamp(5)).unwrap();
         let time = latency + Bytes(bytes).transfer_time(capacity).unwrap();
@@ -236,7 +238,8 @@ fn one_link(capacity: u64) -> SimulatedNetwork {
 
 fn start(network: &mut SimulatedNetwork, id: u64, bytes: u64, limit: Option<u64>, now: u64) {
     let limit = limit.map(BitsPerSecond);
-    let (from, to) = (site(0), site(1));
+    let from = site(0);
+    let to = site(1);
     network
         .start(FlowId(id), &from, &to, Bytes(bytes), limit, Timestamp(now))
         .unwrap();

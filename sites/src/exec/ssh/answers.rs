@@ -83,7 +83,8 @@ impl<R: AsyncRead + Unpin> AnswerReader<R> {
                     let line = String::from_utf8(all.split_off(at + mark.len())).ok()?;
                     all.truncate(at);
                     let (id, last) = line.strip_suffix('\n')?.split_once(' ')?;
-                    let (id, code) = (id.parse().ok()?, code(last)?);
+                    let id = id.parse().ok()?;
+                    let code = code(last)?;
                     return Some(SshAnswer {
                         id,
                         code,

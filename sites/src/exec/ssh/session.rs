@@ -281,9 +281,10 @@ impl SessionShared {
         if silent {
             self.end.notify_one();
         }
-        match unsent {
-            true => ExecError::NotStarted("the connection takes no requests".to_owned()),
-            false => ExecError::PerhapsDone("the site did not answer in time".to_owned()),
+        if unsent {
+            ExecError::NotStarted("the connection takes no requests".to_owned())
+        } else {
+            ExecError::PerhapsDone("the site did not answer in time".to_owned())
         }
     }
 
@@ -299,9 +300,10 @@ impl SessionShared {
             None => "the connection broke".to_owned(),
         };
         for waiting in waiting.into_values() {
-            let error = match waiting.sent {
-                true => ExecError::PerhapsDone(why.clone()),
-                false => ExecError::NotStarted(why.clone()),
+            let error = if waiting.sent {
+                ExecError::PerhapsDone(why.clone())
+            } else {
+                ExecError::NotStarted(why.clone())
             };
             let _ = waiting.answer.send(Err(error));
         }
@@ -364,8 +366,10 @@ fn encode(id: u64, slot: u32, command: &ExecCommand) -> Vec<u8> {
         Work::Program(argv) => ("program", argv),
         Work::Script { words, .. } => ("script", words),
     };
-    let (variables, max) = (command.environment.len(), command.output_max);
-    let (seconds, length) = (command.deadline.as_secs().max(1), command.input.len());
+    let variables = command.environment.len();
+    let max = command.output_max;
+    let seconds = command.deadline.as_secs().max(1);
+    let length = command.input.len();
     let count = words.len();
     let first = format!("{verb} {id} {slot} {seconds} {variables} {count} {max} {length}\n");
     let mut frame = first.into_bytes();

@@ -158,7 +158,8 @@ impl TaskAgent {
     }
 
     fn look_after(&self, watch: &Arc<CopyWatch>) -> Looker {
-        let (progress, stalled) = (self.task.clone(), self.task.clone());
+        let progress = self.task.clone();
+        let stalled = self.task.clone();
         Looker::start(
             watch.clone(),
             Duration::from_millis(self.order.stall_ms),

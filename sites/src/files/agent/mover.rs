@@ -111,7 +111,8 @@ impl Mover {
         name: &str,
     ) -> Result<MovedFile, TaskError> {
         let before = stamp(from).at_source(name)?;
-        let (mut hasher, mut size) = (blake3::Hasher::new(), 0);
+        let mut hasher = blake3::Hasher::new();
+        let mut size = 0;
         loop {
             let length = self.fetch(from, size, name)?;
             let Some(bytes) = self.buffer.get(..length).filter(|bytes| !bytes.is_empty()) else {
@@ -119,7 +120,8 @@ impl Mover {
             };
             hasher.update(bytes);
             let end = size + length as u64;
-            let (first, last) = (run.start.clamp(size, end), run.end.clamp(size, end));
+            let first = run.start.clamp(size, end);
+            let last = run.end.clamp(size, end);
             let part = (first - size) as usize..(last - size) as usize;
             if let Some(part) = bytes.get(part).filter(|part| !part.is_empty()) {
                 self.watch.enter(CopyThreadPhase::Writing);
@@ -306,7 +308,8 @@ mod tests {
 
     #[test]
     fn what_is_there_counts_with_the_bytes_it_has_not_those_it_should_have() {
-        let (from, to) = (file_with(b"abcdef"), file_with(b"abX"));
+        let from = file_with(b"abcdef");
+        let to = file_with(b"abX");
         let mut mover = mover(6);
         let moved = mover.file(&from, Some(&to), "x").unwrap();
         assert_eq!(moved.digest, Digest(*blake3::hash(b"abXdef").as_bytes()));
@@ -340,7 +343,8 @@ mod tests {
 
     #[test]
     fn more_than_the_source_has_is_no_beginning_of_it() {
-        let (from, to) = (file_with(b"abc"), file_with(b"abcdef"));
+        let from = file_with(b"abc");
+        let to = file_with(b"abcdef");
         let moved = mover(3).file(&from, Some(&to), "x").unwrap();
         assert_eq!(
             moved,

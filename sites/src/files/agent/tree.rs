@@ -245,7 +245,8 @@ mod tests {
                         .unwrap();
                 }
             });
-            let (mut found, mut refused) = (0, 0);
+            let mut found = 0;
+            let mut refused = 0;
             while found < 1000 || refused < 1000 {
                 match read(&root) {
                     Ok(moved) => {

@@ -107,7 +107,8 @@ impl StallDetector {
     fn look(&mut self, watch: &CopyWatch, now: Instant) -> Option<TaskError> {
         let steps = watch.steps.load(Relaxed);
         if steps != self.steps {
-            (self.steps, self.since) = (steps, now);
+            self.steps = steps;
+            self.since = now;
             return None;
         }
         let stalled = now.saturating_duration_since(self.since);
@@ -191,7 +192,8 @@ mod tests {
     const STALL: Duration = Duration::from_secs(30);
 
     fn stalled(phase: CopyThreadPhase) -> Option<WireBlame> {
-        let (watch, start) = (CopyWatch::default(), Instant::now());
+        let watch = CopyWatch::default();
+        let start = Instant::now();
         let mut detector = StallDetector::new(STALL, start);
         watch.enter(phase);
         assert_eq!(

@@ -110,7 +110,8 @@ fn told(added: &Added) -> String {
 /// Links to sites that are known already.
 fn links(site: &str, known: &[Site]) -> Vec<String> {
     let link = |other: &Site| {
-        let (from, to) = (other.name.to_string().show(), site.to_owned().show());
+        let from = other.name.to_string().show();
+        let to = site.to_owned().show();
         format!("[[link]]\nfrom = {from}\nto = {to}\nbandwidth = \"1 Gbit/s\"\n")
     };
     known.iter().map(link).collect()

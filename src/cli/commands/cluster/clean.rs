@@ -34,9 +34,10 @@ struct Cleaned {
 /// Removes what attempts left at a site.
 pub(crate) fn run(context: &mut CommandContext, args: &SiteCleanArgs) -> Result<CliExit, CliError> {
     let section = section(context, &args.site)?;
-    let needs = match args.needed_by_nobody {
-        true => KeptAttempts::Nobody,
-        false => needs(context, &args.site)?,
+    let needs = if args.needed_by_nobody {
+        KeptAttempts::Nobody
+    } else {
+        needs(context, &args.site)?
     };
     let cleaned = wait_for(async {
         let cluster = SlurmSession::of(&section, section.root.clone())?;
@@ -245,7 +246,8 @@ mod tests {
 
     fn cleaned(needs: &KeptAttempts) -> (Cleaned, Vec<String>) {
         let left = Arc::new(ClusterRemains::default());
-        let (name, all) = ("there".parse().unwrap(), Resources::processors(1));
+        let name = "there".parse().unwrap();
+        let all = Resources::processors(1);
         let config = SlurmConfig::new(name, "/root".into(), all, Vec::new());
         let site = SlurmSite::remote(config, left.clone()).unwrap();
         let args = SiteCleanArgs {

@@ -79,7 +79,8 @@ impl SlurmSession {
     }
 
     fn site(&self) -> Result<SlurmSite, CliError> {
-        let (config, exec) = (self.config.clone(), self.way.exec());
+        let config = self.config.clone();
+        let exec = self.way.exec();
         let made = match self.way {
             ClusterWay::Here(_) => SlurmSite::new(config, exec),
             ClusterWay::Ssh(_) => SlurmSite::remote(config, exec),

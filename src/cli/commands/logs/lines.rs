@@ -63,7 +63,8 @@ mod tests {
     #[test]
     fn a_line_without_end_is_printed_in_parts_and_never_kept_whole() {
         let mut lines = StreamLines::of(Some("a"));
-        let (mut printed, mut most) = (0, 0);
+        let mut printed = 0;
+        let mut most = 0;
         for _ in 0..100 {
             printed += lines
                 .take(&[b'x'; 40 << 10])

@@ -38,9 +38,10 @@ pub(crate) fn run(context: &mut CommandContext, args: &LogsArgs) -> Result<CliEx
             "job {id} goes on; follow it again with: cospan logs {id} -f"
         ));
     }
-    match args.follow {
-        true => follow::print(&mut context.out, &wanted, &ids)?,
-        false => print(&mut context.out, &wanted, &ids)?,
+    if args.follow {
+        follow::print(&mut context.out, &wanted, &ids)?;
+    } else {
+        print(&mut context.out, &wanted, &ids)?;
     }
     Ok(CliExit::Done)
 }
@@ -124,7 +125,8 @@ struct StreamSource {
 
 impl StreamSource {
     fn request(&self, attempt: Option<u32>, offset: u64, limit: u32) -> LogRequest<'_> {
-        let (job, stream) = (self.job, self.stream.as_str());
+        let job = self.job;
+        let stream = self.stream.as_str();
         LogRequest {
             job,
             component: &self.component,
@@ -159,16 +161,18 @@ fn put(out: &mut AnswerPrinter, source: &StreamSource, bytes: &[u8]) -> Result<(
     if bytes.is_empty() {
         return Ok(());
     }
-    match source.apart {
-        true => terminal::error_bytes(bytes),
-        false => out.bytes(bytes),
+    if source.apart {
+        terminal::error_bytes(bytes)
+    } else {
+        out.bytes(bytes)
     }?;
     Ok(())
 }
 
 /// What all have printed up to now, one stream after the other.
 fn print(out: &mut AnswerPrinter, wanted: &WantedLogs, ids: &[u64]) -> Result<(), CliError> {
-    let (mut silent, mut problem) = (0, None);
+    let mut silent = 0;
+    let mut problem = None;
     for &id in ids {
         let mut printed = false;
         for component in wanted.sources(id)?.chunks(wanted.streams.len()) {
@@ -214,7 +218,8 @@ fn print_component(
 }
 
 fn print_one(out: &mut AnswerPrinter, source: &StreamSource) -> Result<(), CliError> {
-    let (mut lines, mut last) = (StreamLines::of(source.label.as_deref()), b'\n');
+    let mut lines = StreamLines::of(source.label.as_deref());
+    let mut last = b'\n';
     source.read(|bytes| {
         last = bytes.last().copied().unwrap_or(last);
         put(out, source, &lines.take(bytes))
@@ -264,7 +269,8 @@ mod tests {
 
     #[test]
     fn a_log_that_outgrows_its_reader_ends_where_it_ended_at_the_first_look() {
-        let (size, mut read) = (Cell::new(3 * u64::from(PIECE) + 7), 0);
+        let size = Cell::new(3 * u64::from(PIECE) + 7);
+        let mut read = 0;
         let ask = |offset: u64, limit: u32| {
             let now = size.get();
             size.set(now + 2 * u64::from(PIECE));

@@ -9,7 +9,8 @@ const HEIGHT: usize = 18;
 /// origin; where several stand on one spot, `*`.
 pub(super) fn plot(points: &[MapPoint]) -> String {
     let farthest = |of: fn(&MapPoint) -> f64| points.iter().map(of).fold(0.0, f64::max);
-    let (end_x, end_y) = (map_scale(farthest(|p| p.x)), map_scale(farthest(|p| p.y)));
+    let end_x = map_scale(farthest(|p| p.x));
+    let end_y = map_scale(farthest(|p| p.y));
     let mut grid = vec![vec![' '; WIDTH + 1]; HEIGHT + 1];
     grid[0][0] = '+';
     let mut legend = String::new();

@@ -56,7 +56,9 @@ fn the_map_in_characters_has_every_site_that_bids_and_the_job() {
             .position(|line| line.starts_with("  |") && line.contains(sign));
         line.map(|line| (line, lines[line].find(sign).unwrap()))
     };
-    let (job, lacking, chosen) = (spot('+').unwrap(), spot('a').unwrap(), spot('B').unwrap());
+    let job = spot('+').unwrap();
+    let lacking = spot('a').unwrap();
+    let chosen = spot('B').unwrap();
     assert_eq!(
         (job.0, job.1 < lacking.1),
         (lacking.0, true),

@@ -60,7 +60,8 @@ impl Display {
     fn line(&self, state: &ProgressState, passed: DurationMs) -> String {
         let ended: usize = state.ended.values().sum();
         let rate = ended as f64 / self.begun.elapsed().as_secs_f64().max(0.001);
-        let (day, jobs) = (passed.0 / DAY_MS, state.jobs);
+        let day = passed.0 / DAY_MS;
+        let jobs = state.jobs;
         let runs = match self.runs {
             1 => String::new(),
             runs => format!("{} of {runs} runs ended, ", state.runs_ended),

@@ -135,7 +135,8 @@ impl JobWatch<'_> {
     pub(super) fn look_at_many(&mut self, ids: &[u64]) -> Result<(), ClientError> {
         let begun = Instant::now();
         let mut missing: BTreeSet<u64> = ids.iter().copied().collect();
-        let (first, last) = (missing.first().copied(), missing.last().copied());
+        let first = missing.first().copied();
+        let last = missing.last().copied();
         let after = last.and_then(|last| last.checked_add(1));
         let mut filter = JobFilter {
             limit: PAGE,

@@ -75,7 +75,9 @@ fn link(
     let believed = table.or("believed", carries, bandwidth);
     let latency = table.or("latency", otherwise.latency, length);
     let both_ways = table.or("both_ways", true, yes_or_no);
-    let (from, to, both_ways) = (from?, to?, both_ways?);
+    let from = from?;
+    let to = to?;
+    let both_ways = both_ways?;
     if from.value == to.value {
         let message = format!("{} leads from {} to itself", table.title(), to.value);
         table.wrong(&to.at, message, "name two sites");

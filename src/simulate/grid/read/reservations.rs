@@ -43,7 +43,10 @@ pub(super) fn reservations(
     let objectives = [Objective::EarliestStart, Objective::EarliestCompletion]
         .map(|objective| (ObjectiveName::from(objective).as_str(), Some(objective)));
     let objective = table.or("objective", None, |value| word(value, &objectives))?;
-    let (share, ahead, within, flexible) = (wanted?, ahead?, within?, flexible?);
+    let share = wanted?;
+    let ahead = ahead?;
+    let within = within?;
+    let flexible = flexible?;
     let reserve_after = reserve_after?;
     Some(Some(ReservationWorkload {
         share,

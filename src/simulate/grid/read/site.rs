@@ -72,7 +72,8 @@ pub(super) fn site(
             .has(key)
             .then(|| Some(table.required(key, super::links::bandwidth)?.value))
     };
-    let (upload, download) = (end("upload"), end("download"));
+    let upload = end("upload");
+    let download = end("download");
 
     let called = name
         .as_ref()
@@ -244,7 +245,8 @@ fn model(table: &GridTable<'_, '_>, all: &[&str], processors: Option<u32>) -> Op
             let largest = processors.unwrap_or(u32::MAX);
             let sizes = table.required("sizes", |value| sizes(value, largest));
             let utilization = utilization();
-            let (mean_run_time, sizes) = (mean_run_time?.value, sizes?.value);
+            let mean_run_time = mean_run_time?.value;
+            let sizes = sizes?.value;
             let model = LocalModel::Poisson {
                 mean_run_time,
                 sizes,
@@ -271,7 +273,9 @@ fn level(table: &GridTable<'_, '_>, all: &[&str]) -> Option<LoadLevel> {
     let least = table.required("least", |value| share(value, 1.0));
     let most = table.required("most", |value| share(value, 1.0));
     let mean_run_time = table.required("mean_run_time", some_length);
-    let (least, most, mean_run_time) = (least?.value, most?, mean_run_time?.value);
+    let least = least?.value;
+    let most = most?;
+    let mean_run_time = mean_run_time?.value;
     if most.value < least {
         let message = format!("most in {} is below least", table.title());
         table.wrong(&most.at, message, "give a most that is not below least");
@@ -303,7 +307,9 @@ fn failures(table: &GridTable<'_, '_>, directory: &Path) -> Option<Failures> {
             let system = table.required("system", |value| whole(value, 0..=u32::MAX));
             let (path, start) = log(table, directory);
             let shuffled = table.or("shuffled", false, yes_or_no);
-            let (path, start, shuffled) = (path?, start?, shuffled?);
+            let path = path?;
+            let start = start?;
+            let shuffled = shuffled?;
             Some(Failures::Log {
                 path,
                 system: system?.value,

@@ -42,7 +42,8 @@ fn a_level_is_held_between_its_bounds() {
         *changes.entry(job.at).or_default() += i64::from(job.processors);
         *changes.entry(job.at + job.run_time).or_default() -= i64::from(job.processors);
     }
-    let (mut used, mut seen) = (0, BTreeSet::new());
+    let mut used = 0;
+    let mut seen = BTreeSet::new();
     for (_, change) in changes
         .iter()
         .take_while(|(at, _)| at.since(BEGIN).0 < 29 * DAY.0)
@@ -97,7 +98,8 @@ fn the_seed_decides_what_is_drawn() {
     let failures = "[site.failures]\nmean_between_failures = \"9d\"\nmean_repair = \"1h\"";
     let text = one_site(&format!("{POISSON}\n{failures}"));
     assert_eq!(built(&text, 9, 1), built(&text, 9, 1));
-    let (first, second) = (built(&text, 9, 1), built(&text, 9, 2));
+    let first = built(&text, 9, 1);
+    let second = built(&text, 9, 2);
     assert_ne!(first.sites[0].local_jobs, second.sites[0].local_jobs);
     assert_ne!(first.sites[0].node_failures, second.sites[0].node_failures);
 }
@@ -116,8 +118,10 @@ fn a_site_more_or_failures_more_change_nothing_elsewhere() {
 #[test]
 fn a_longer_horizon_only_adds_jobs() {
     for load in [POISSON, LUBLIN] {
-        let (short, long) = (built(&one_site(load), 9, 1), built(&one_site(load), 18, 1));
-        let (short, long) = (&short.sites[0].local_jobs, &long.sites[0].local_jobs);
+        let short = built(&one_site(load), 9, 1);
+        let long = built(&one_site(load), 18, 1);
+        let short = &short.sites[0].local_jobs;
+        let long = &long.sites[0].local_jobs;
         assert!(short.len() < long.len() && long.starts_with(short));
     }
 }

@@ -78,10 +78,8 @@ fn every_key_is_read_and_those_left_out_have_defaults() {
     );
     assert_eq!(delft.files.get("data/in.bin"), Some(&Bytes(4_000_000_000)));
     let load = delft.local_load.clone().unwrap();
-    let (path, start) = (
-        PathBuf::from("/grids/DAS2-fs1.swf.xz"),
-        DurationMs(30 * DAY.0),
-    );
+    let path = PathBuf::from("/grids/DAS2-fs1.swf.xz");
+    let start = DurationMs(30 * DAY.0);
     assert_eq!(load.source, LocalSource::Log { path, start });
     assert_eq!(
         (load.estimates, load.estimates_times),

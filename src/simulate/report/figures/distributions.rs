@@ -204,9 +204,12 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
 
 /// A curve in words.
 fn fact(panel: &Panel, group: &SvgGroup<'_>, values: &[f64]) -> String {
-    let shown = |value: f64| match panel.marks == TIMES {
-        true => show::seconds(value),
-        false => show::number(value),
+    let shown = |value: f64| {
+        if panel.marks == TIMES {
+            show::seconds(value)
+        } else {
+            show::number(value)
+        }
     };
     format!(
         "{}, {}: median {}, 95th percentile {} ({}).",
@@ -245,9 +248,10 @@ fn median_wait(group: &SvgGroup<'_>) -> Option<f64> {
 /// Which runs, and how.
 fn note(groups: &[SvgGroup<'_>], curves: usize) -> String {
     let runs: usize = groups.iter().map(|group| group.runs.len()).sum();
-    let pooled = match runs > groups.len() {
-        true => "All seeds of a label together. ",
-        false => "",
+    let pooled = if runs > groups.len() {
+        "All seeds of a label together. "
+    } else {
+        ""
     };
     let left_out = match groups.len() - curves {
         0 => String::new(),

@@ -70,11 +70,9 @@ impl Area {
 impl Figure {
     /// A file of its own, with its style and a background.
     pub fn standalone(&self) -> String {
-        let (edge, width, height) = (
-            px(-MARGIN),
-            px(self.width + 2.0 * MARGIN),
-            px(self.height + 2.0 * MARGIN),
-        );
+        let edge = px(-MARGIN);
+        let width = px(self.width + 2.0 * MARGIN);
+        let height = px(self.height + 2.0 * MARGIN);
         format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}<style>{STYLE}</style>\
              <rect class=\"paper\" x=\"{edge}\" y=\"{edge}\" width=\"{width}\" \
@@ -91,11 +89,10 @@ impl Figure {
 
     /// The root element's start, and what screen readers say.
     fn opening(&self, margin: f64) -> String {
-        let (width, height) = (
-            px(self.width + 2.0 * margin),
-            px(self.height + 2.0 * margin),
-        );
-        let (edge, name) = (px(-margin), escape(&self.name));
+        let width = px(self.width + 2.0 * margin);
+        let height = px(self.height + 2.0 * margin);
+        let edge = px(-margin);
+        let name = escape(&self.name);
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fig\" role=\"img\" \
              width=\"{width}\" height=\"{height}\" viewBox=\"{edge} {edge} {width} {height}\" \
@@ -126,7 +123,8 @@ impl FigureDrawing {
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::End => " text-anchor=\"end\"",
         };
-        let (x, y) = (px(at.0), px(at.1));
+        let x = px(at.0);
+        let y = px(at.1);
         self.push(&format!(
             "<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>"
         ));
@@ -136,7 +134,8 @@ impl FigureDrawing {
 
     /// A text that reads upwards, centred on a point.
     pub(super) fn upward_text(&mut self, at: (f64, f64), text: &str) {
-        let (x, y) = (px(at.0), px(at.1));
+        let x = px(at.0);
+        let y = px(at.1);
         self.push(&format!(
             "<text class=\"note\" text-anchor=\"middle\" transform=\"translate({x} {y}) rotate(-90)\">{}</text>",
             escape(text)
@@ -145,7 +144,10 @@ impl FigureDrawing {
 
     /// A filled rectangle.
     pub(super) fn rect(&mut self, class: &str, area: Area) {
-        let (x, y, w, h) = (px(area.left), px(area.top), px(area.width), px(area.height));
+        let x = px(area.left);
+        let y = px(area.top);
+        let w = px(area.width);
+        let h = px(area.height);
         self.push(&format!(
             "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"/>"
         ));

@@ -199,7 +199,8 @@ fn draw_row(
         draw_bar(drawing, bar, blocks, row.site, axis, plot, run);
     }
     for (booking, blocks) in &row.bookings {
-        let (from, to) = (booking.from.max(run.began), booking.to.min(run.ended));
+        let from = booking.from.max(run.began);
+        let to = booking.to.min(run.ended);
         let path = outline((from, to), blocks, row.site, axis, plot, run).1;
         let class = if booking.left.is_some() {
             "booking left"
@@ -239,10 +240,8 @@ fn outline(
     plot: Area,
     run: &RunRecord,
 ) -> (Option<Area>, PathText) {
-    let (left, right) = (
-        axis.x(from.since(run.began).0),
-        axis.x(to.since(run.began).0),
-    );
+    let left = axis.x(from.since(run.began).0);
+    let right = axis.x(to.since(run.began).0);
     let scale = plot.height / f64::from(site.processors.max(1));
     let area = |block: &std::ops::Range<u32>| Area {
         left,

@@ -62,11 +62,13 @@ pub(super) fn draw(
     top: f64,
     width: f64,
 ) -> f64 {
-    let (mut x, mut y) = (0.0, top);
+    let mut x = 0.0;
+    let mut y = top;
     for (sign, words) in entries {
         let wide = 26.0 + text_width(words, 12.0) + 18.0;
         if x > 0.0 && x + wide > width {
-            (x, y) = (0.0, y + ROW);
+            x = 0.0;
+            y += ROW;
         }
         match sign {
             LegendSign::Fill(class) => {

@@ -21,7 +21,8 @@ const PLOT: Area = Area {
 };
 
 fn bar(from: u64, to: u64, processors: u32, job: u64) -> Bar {
-    let (from, to) = (Timestamp(from), Timestamp(to));
+    let from = Timestamp(from);
+    let to = Timestamp(to);
     Bar {
         from,
         to,

@@ -74,7 +74,8 @@ fn sites(drawing: &mut FigureDrawing, run: &RunRecord, top: f64) -> f64 {
     let row_height = SITE_HEIGHT + 62.0;
     let width = (WIDTH - RIGHT) / IN_A_ROW.min(shown.len()) as f64;
     for (index, site) in shown.iter().enumerate() {
-        let (row, column) = (index / IN_A_ROW, index % IN_A_ROW);
+        let row = index / IN_A_ROW;
+        let column = index % IN_A_ROW;
         let plot = Area {
             left: column as f64 * width + LEFT,
             top: top + row as f64 * row_height + 28.0,
@@ -189,7 +190,8 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
 /// What is seen.
 fn title(group: &SvgGroup<'_>) -> String {
     let load = LoadShares::of_all(group.shown());
-    let (grid, local) = (show::percent(load.grid_running), show::percent(load.local));
+    let grid = show::percent(load.grid_running);
+    let local = show::percent(load.local);
     format!(
         "{}: grid jobs used {grid} of the processors, local users {local}",
         group.label

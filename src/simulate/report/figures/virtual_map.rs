@@ -35,7 +35,8 @@ pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
         height: SIDE,
     };
     let farthest = |of: fn(&MapPoint) -> f64| points.iter().map(of).fold(0.0, f64::max);
-    let (end_x, end_y) = (round_up(farthest(|p| p.x)), round_up(farthest(|p| p.y)));
+    let end_x = round_up(farthest(|p| p.x));
+    let end_y = round_up(farthest(|p| p.y));
     let up = ticks(end_y, |share| plot.bottom() - share * plot.height);
     let across = ticks(end_x, |share| plot.left + share * plot.width);
     axes::frame(&mut drawing, plot, &up);

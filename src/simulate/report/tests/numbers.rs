@@ -17,7 +17,10 @@ fn near(a: f64, b: f64) -> bool {
 fn the_summary_agrees_with_sums_over_the_rows() {
     let run = small("a", 3);
     let summary = RunSummary::of(&run);
-    let (mut waited_ms, mut started, mut done, mut slowdowns) = (0, 0, 0u32, 0.0);
+    let mut waited_ms = 0;
+    let mut started = 0;
+    let mut done = 0u32;
+    let mut slowdowns = 0.0;
     for job in &run.jobs {
         if let Some(start) = job.started {
             waited_ms += start.0 - job.submitted.0;
@@ -129,7 +132,8 @@ proptest! {
         values.push(1);
         values.sort_unstable();
         let values: Vec<f64> = values.into_iter().map(f64::from).collect();
-        let (low, high) = (quantile(&values, f64::min(a, b)), quantile(&values, f64::max(a, b)));
+        let low = quantile(&values, f64::min(a, b));
+        let high = quantile(&values, f64::max(a, b));
         prop_assert!(values[0] <= low && low <= high + 1e-9);
         prop_assert!(high <= values[values.len() - 1]);
     }

@@ -92,7 +92,9 @@ fn the_figures_of_a_job_follow_from_its_instants() {
 #[test]
 fn what_a_job_never_reached_is_empty_what_preceded_the_run_is_negative() {
     let mut job = short_job();
-    (job.placed, job.started, job.finished) = (None, None, None);
+    job.placed = None;
+    job.started = None;
+    job.finished = None;
     let run = RunRecord {
         jobs: vec![job],
         ..empty()

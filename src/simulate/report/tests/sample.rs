@@ -167,10 +167,8 @@ impl SampleWorld {
                 };
                 let next = self.now + exponential(&mut self.rng, gap);
                 self.at(next, Event::LocalArrival(site));
-                let (wanted, length) = (
-                    self.rng.random_range(1..12),
-                    exponential(&mut self.rng, 1_800_000),
-                );
+                let wanted = self.rng.random_range(1..12);
+                let length = exponential(&mut self.rng, 1_800_000);
                 self.occupy(site, wanted, length, LoadKind::Local);
             }
             Event::Outage(site) => {
@@ -218,8 +216,8 @@ impl SampleWorld {
     }
 
     fn try_place(&mut self, job: usize) -> bool {
-        let (components, processors) =
-            (self.run.jobs[job].components, self.run.jobs[job].processors);
+        let components = self.run.jobs[job].components;
+        let processors = self.run.jobs[job].processors;
         let mut free: Vec<u32> = (0..self.used.len()).map(|site| self.free(site)).collect();
         let mut sites = Vec::new();
         for _ in 0..components {

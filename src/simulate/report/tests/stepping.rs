@@ -68,7 +68,8 @@ proptest! {
         let lines = column_lines(&steps, SPAN, columns, |step| step.waiting);
         for column in 0..columns {
             let bound = |n: usize| (n * 1_000).div_ceil(columns);
-            let (from, to) = (bound(column), bound(column + 1));
+            let from = bound(column);
+            let to = bound(column + 1);
             // The pen enters a column at the value of the column before.
             let seen: Vec<u32> =
                 values[from.saturating_sub(1)..to].iter().copied().flatten().collect();

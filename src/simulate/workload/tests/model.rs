@@ -53,7 +53,8 @@ fn a_load_scale_of_two_halves_all_times_and_changes_nothing_else() {
     })
     .jobs;
     for (plain, dense) in plain.iter().zip(&dense) {
-        let (before, now) = (plain.at.since(BEGIN).0, dense.at.since(BEGIN).0);
+        let before = plain.at.since(BEGIN).0;
+        let now = dense.at.since(BEGIN).0;
         assert_eq!(now, (before as f64 / 2.0).round() as u64);
         assert_eq!(
             WorkloadJob {
@@ -134,7 +135,8 @@ fn each_job_has_a_file_of_its_own_and_more_replicas_only_add_places() {
         assert_eq!(names.len(), 300);
         given
     };
-    let (one, three) = (given(1), given(3));
+    let one = given(1);
+    let three = given(3);
     assert_eq!((one.len(), three.len(), given(9).len()), (300, 900, 1500));
     assert!(one.iter().all(|replica| three.contains(replica)));
     for site in 0..SITES.len() {

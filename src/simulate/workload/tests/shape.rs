@@ -83,7 +83,8 @@ proptest! {
             let parts = split.components(processors, &mut StdRng::seed_from_u64(seed));
             prop_assert_eq!(parts.iter().sum::<u32>(), processors);
             prop_assert!(parts.is_sorted_by(|first, second| first >= second));
-            let (most, least) = (parts[0], parts[parts.len() - 1]);
+            let most = parts[0];
+            let least = parts[parts.len() - 1];
             prop_assert!(least > 0 && most - least <= 1);
             prop_assert!(parts.len() <= COMPONENTS_MAX as usize);
             if split == WorkloadSplit::LargerThan(parameter) && parts.len() < COMPONENTS_MAX as usize {

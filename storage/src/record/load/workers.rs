@@ -65,7 +65,8 @@ impl MemoryRoom {
 
     /// Refuses jobs of which some were left out.
     pub(super) fn check(&self) -> Result<(), StoreError> {
-        let (most, needed) = (self.most, Bytes(self.bytes.load(Ordering::Relaxed)));
+        let most = self.most;
+        let needed = Bytes(self.bytes.load(Ordering::Relaxed));
         if needed <= most {
             return Ok(());
         }

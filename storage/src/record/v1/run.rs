@@ -244,7 +244,8 @@ mod tests {
             digest: Digest([255; 32]),
             size: Bytes(u64::MAX),
         };
-        let (offset, length) = (Bytes(u64::MAX), Bytes(u64::MAX));
+        let offset = Bytes(u64::MAX);
+        let length = Bytes(u64::MAX);
         let chunk = Some(cospan_domain::content::Chunk {
             of: content,
             offset,
@@ -307,9 +308,11 @@ mod tests {
 
     #[test]
     fn no_component_takes_more_than_is_said_beforehand() {
-        let (at, lrm_id) = (Timestamp(u64::MAX), LrmId::new(&"\"".repeat(255)).unwrap());
+        let at = Timestamp(u64::MAX);
+        let lrm_id = LrmId::new(&"\"".repeat(255)).unwrap();
         let runs = |length: usize| {
-            let (host, lrm_id) = (text(length), lrm_id.clone());
+            let host = text(length);
+            let lrm_id = lrm_id.clone();
             [
                 AttemptState::Idle,
                 AttemptState::Uncertain {

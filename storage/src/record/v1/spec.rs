@@ -226,7 +226,9 @@ pub(crate) struct StoredProgram {
 
 impl StoredProgram {
     pub(crate) fn of_pieces(executable: Executable, packed: Packed) -> Self {
-        let (arguments, environment, setup) = (Vec::new(), Vec::new(), Vec::new());
+        let arguments = Vec::new();
+        let environment = Vec::new();
+        let setup = Vec::new();
         Self {
             executable,
             arguments,

@@ -54,7 +54,9 @@ impl Draw {
     }
 
     pub(crate) fn copy(&mut self) -> CopyRecord {
-        let (since, at, nonce) = (self.at(), self.at(), Nonce(self.n64()));
+        let since = self.at();
+        let at = self.at();
+        let nonce = Nonce(self.n64());
         CopyRecord {
             content: self.content(),
             chunk: self.maybe(Self::chunk),
@@ -95,7 +97,8 @@ impl Draw {
     }
 
     fn attempt(&mut self) -> AttemptId {
-        let (job, attempt) = (JobId(self.n64()), Attempt(self.n32()));
+        let job = JobId(self.n64());
+        let attempt = Attempt(self.n32());
         AttemptId {
             job,
             component: self.index(),
@@ -111,7 +114,9 @@ impl Draw {
     }
 
     pub(crate) fn site(&mut self) -> SiteRecord {
-        let (since, at, trips) = (self.at(), self.at(), self.n32());
+        let since = self.at();
+        let at = self.at();
+        let trips = self.n32();
         SiteRecord {
             site: self.name(),
             consecutive_errors: self.n32(),

@@ -41,7 +41,8 @@ impl Draw {
     }
 
     pub(super) fn promised(&mut self) -> ReservationUse {
-        let (from, to) = (self.at(), self.at());
+        let from = self.at();
+        let to = self.at();
         ReservationUse {
             serial: Serial(self.n32()),
             from,
@@ -169,9 +170,10 @@ impl Draw {
             offset: DurationMs::ZERO,
         });
         let parts: Vec<CoallocationPart> = parts.collect();
-        let rankings = match self.coin() {
-            true => parts.iter().map(|part| self.ranking(part)).collect(),
-            false => Vec::new(),
+        let rankings = if self.coin() {
+            parts.iter().map(|part| self.ranking(part)).collect()
+        } else {
+            Vec::new()
         };
         Coallocation {
             parts,
@@ -243,9 +245,10 @@ impl Draw {
     fn notices(&mut self) -> Notices {
         let owed = self.some(|draw| StartNotice {
             id: draw.n32(),
-            kind: match draw.coin() {
-                true => NoticeKind::StartsSoon,
-                false => NoticeKind::StartMoved,
+            kind: if draw.coin() {
+                NoticeKind::StartsSoon
+            } else {
+                NoticeKind::StartMoved
             },
             at: draw.at(),
             start: draw.at(),

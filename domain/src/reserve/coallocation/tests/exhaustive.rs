@@ -32,7 +32,8 @@ fn draw(seed: u64, is_shared: bool, tolerance: u64) -> Case {
             let mut taken = Vec::new();
             let mut at = 0;
             for _ in 0..draw(4) {
-                let (from, length) = (at + draw(4), 1 + draw(5));
+                let from = at + draw(4);
+                let length = 1 + draw(5);
                 taken.push((1 + draw(u64::from(processors)) as u32, from, from + length));
                 at = from + length;
             }
@@ -132,11 +133,13 @@ fn compare(cases: u64, is_shared: bool, tolerance: u64) -> Count {
             .flatten()
             .map(|r| r.start.0)
             .collect();
-        let (first, last) = (starts.iter().min(), starts.iter().max());
+        let first = starts.iter().min();
+        let last = starts.iter().max();
         count.possible += u32::from(best.is_some());
         match (standing, best) {
             (SearchState::Confirmed, Some(best)) => {
-                let (first, last) = (*first.unwrap(), *last.unwrap());
+                let first = *first.unwrap();
+                let last = *last.unwrap();
                 assert_eq!(starts.len(), case.job.parts.len());
                 assert!(
                     last - first <= tolerance && last <= case.job.window.latest.0,

@@ -68,7 +68,8 @@ fn whenever_a_search_is_given_up_nothing_of_it_is_left() {
     let mut all = tables();
     all.run(job(20, two()));
     for steps in 0..all.asked.len() {
-        let (mut tables, mut search) = (tables(), ReservationSearch::new(job(20, two())));
+        let mut tables = tables();
+        let mut search = ReservationSearch::new(job(20, two()));
         let mut asked = 0;
         let standing = loop {
             let SearchState::Asks(ask) = search.standing() else {
@@ -92,7 +93,8 @@ fn whenever_a_search_is_given_up_nothing_of_it_is_left() {
 
 #[test]
 fn asking_everything_twice_leads_to_the_same_reservations() {
-    let (mut once, mut twice) = (tables(), tables());
+    let mut once = tables();
+    let mut twice = tables();
     let (expected, _) = once.run(job(20, two()));
     let (found, standing) = twice.run_with(job(20, two()), |tables, _, job, ask| {
         let first = tables.answer(job, ask);
@@ -152,7 +154,8 @@ fn what_cannot_be_co_allocated_is_refused_before_a_site_is_asked() {
     );
     assert!(check(job(4, two()), 0).starts_with("starts may be 0.005s apart"));
     assert!(check(job(20, two()), NINE + 21).contains("has passed"));
-    let (earliest, latest) = (Timestamp(NINE), Timestamp(NINE - 1));
+    let earliest = Timestamp(NINE);
+    let latest = Timestamp(NINE - 1);
     let backwards = Coallocation {
         window: StartWindow::new(earliest, latest),
         ..job(20, two())
@@ -168,10 +171,8 @@ fn parts_are_served_by_processors_then_memory_then_length() {
         part
     };
     let small = part(1, 9, &["R1"]);
-    let (short, long) = (
-        with_memory(5, part(1, 2, &[])),
-        with_memory(5, part(1, 3, &[])),
-    );
+    let short = with_memory(5, part(1, 2, &[]));
+    let long = with_memory(5, part(1, 3, &[]));
     let large = part(2, 1, &["R2"]);
     let mut parts = [
         small.clone(),

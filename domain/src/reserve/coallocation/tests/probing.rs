@@ -26,7 +26,8 @@ fn ranking(objective: Objective, most: u32, sites: &[OneProcessorSite]) -> Ranki
             expected: None,
             found: CandidateState::NotAsked,
         });
-    let (since, stage_out) = (Timestamp(NINE), DurationMs(1));
+    let since = Timestamp(NINE);
+    let stage_out = DurationMs(1);
     Ranking {
         objective,
         since,
@@ -214,7 +215,9 @@ fn answered(
             },
         ) => {
             let window = StartWindow::exactly(window.latest + DurationMs(60));
-            let (site, serial, part) = (site.clone(), *serial, *part);
+            let site = site.clone();
+            let serial = *serial;
+            let part = *part;
             tables.answer(
                 job,
                 &ReservationCall::Create {
@@ -247,10 +250,7 @@ proptest! {
         most in 1..5_u32,
         by_start in any::<bool>(),
     ) {
-        let objective = match by_start {
-            true => Objective::EarliestStart,
-            false => Objective::EarliestCompletion,
-        };
+        let objective = if by_start { Objective::EarliestStart } else { Objective::EarliestCompletion };
         let mut tables = tables(&THREE);
         let mut search = ReservationSearch::new(ranked(objective, most, &THREE));
         let mut troubles = troubles.into_iter();

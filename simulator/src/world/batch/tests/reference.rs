@@ -70,7 +70,9 @@ impl Reference {
         let mut job = self.queue.remove(at);
         let mut on = self.free_places();
         on.truncate(job.processors as usize);
-        (job.start, job.end, job.on) = (Some(now), now + job.estimate, on);
+        job.start = Some(now);
+        job.end = now + job.estimate;
+        job.on = on;
         let id = job.id;
         self.running.push(job);
         id

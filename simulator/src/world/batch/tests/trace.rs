@@ -91,7 +91,8 @@ pub(super) type Trace = Vec<(u64, Happening)>;
 fn submission(overruns: bool) -> impl Strategy<Value = Happening> {
     let top = if overruns { 3000_u64 } else { 1000 };
     (1..=TOTAL, 1..40_u64, 1..=top).prop_map(|(processors, estimate, share)| {
-        let (estimate, share) = (estimate * 100, share);
+        let estimate = estimate * 100;
+        let share = share;
         Happening::Submit {
             processors,
             estimate,
