@@ -109,10 +109,10 @@ fn harmless(field: &str) -> Cow<'_, str> {
 }
 
 fn begins_formula(part: &str) -> bool {
-    let is_dropped = |c: char| {
+    part.trim_start_matches(|c: char| {
         c.is_whitespace() || crate::terminal::is_hidden(c) || "\"'`\u{ff02}\u{ff07}".contains(c)
-    };
-    part.trim_start_matches(is_dropped).starts_with(BEGINS)
+    })
+    .starts_with(BEGINS)
 }
 
 #[cfg(test)]

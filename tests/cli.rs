@@ -337,11 +337,10 @@ fn an_output_arrives_whole_or_not_at_all() {
 fn a_reader_that_has_seen_enough_is_no_error() {
     let server = Fake::start(|_| {
         let at = "2026-03-01T12:00:00Z";
-        let row = |id: u64| {
+        FakeAnswer::json(&json!({ "jobs": (1..20_000).map(|id: u64| {
             json!({ "id": id, "owner": "a", "state": "queued", "since": at, "submitted_at": at,
                 "priority": "low", "components": 1, "processors": 1 })
-        };
-        FakeAnswer::json(&json!({ "jobs": (1..20_000).map(row).collect::<Vec<_>>() }))
+        }).collect::<Vec<_>>() }))
     });
     let home = tempfile::tempdir().unwrap();
     let mut child = cospan(home.path())

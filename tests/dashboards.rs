@@ -80,8 +80,10 @@ fn registered() -> BTreeMap<String, bool> {
 fn names(text: &str) -> BTreeSet<String> {
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let words = text.split(|c| !is_part(c));
-    let is_ours = |word: &&str| word.starts_with("cospan_") || word.starts_with("process_");
-    words.filter(is_ours).map(str::to_owned).collect()
+    words
+        .filter(|word: &&str| word.starts_with("cospan_") || word.starts_with("process_"))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The metric that a series belongs to.

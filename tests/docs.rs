@@ -76,14 +76,15 @@ fn plain(path: &Path) -> PathBuf {
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text);
     let headings = headings.lines().filter_map(|line| line.strip_prefix('#'));
-    let anchor = |heading: &str| {
-        let text = heading.trim_start_matches('#').trim().to_lowercase();
-        let kept = text
-            .chars()
-            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
-    };
-    headings.map(anchor).collect()
+    headings
+        .map(|heading: &str| {
+            let text = heading.trim_start_matches('#').trim().to_lowercase();
+            let kept = text
+                .chars()
+                .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+            kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+        })
+        .collect()
 }
 
 fn is_elsewhere(target: &str) -> bool {
@@ -218,16 +219,15 @@ fn calls(text: &str) -> BTreeSet<String> {
     let quoted = text
         .lines()
         .flat_map(|line| line.split('`').skip(1).step_by(2));
-    let plain = |call: &str| {
-        call.split(['#', '&', '>', '|'])
-            .next()
-            .unwrap()
-            .trim()
-            .to_owned()
-    };
     let calls = piped
         .chain(quoted)
-        .map(plain)
+        .map(|call: &str| {
+            call.split(['#', '&', '>', '|'])
+                .next()
+                .unwrap()
+                .trim()
+                .to_owned()
+        })
         .filter(|call| call.starts_with("cospan "));
     calls
         .filter(|call| !call.contains("COMMAND") && !call.contains('{'))
@@ -381,8 +381,11 @@ fn what_runs_for_every_change_runs_the_commands_of_the_readme() {
             readme.contains(&format!("\n{command} ")),
             "README.md: {command}"
         );
-        let is_step = |line: &str| line.starts_with("step ") && line.ends_with(command);
-        assert!(run.lines().any(is_step), ".ci/run: {command}");
+        assert!(
+            run.lines()
+                .any(|line: &str| line.starts_with("step ") && line.ends_with(command)),
+            ".ci/run: {command}"
+        );
     }
 }
 
@@ -405,10 +408,12 @@ fn every_test_that_the_guarantees_name_exists() {
         read_all(&root().join(folder), &mut sources);
     }
     let words = text.split('`').skip(1).step_by(2);
-    let is_test = |word: &&str| {
-        word.matches('_').count() >= 4 && word.chars().all(|c| c.is_ascii_lowercase() || c == '_')
-    };
-    let named: Vec<&str> = words.filter(is_test).collect();
+    let named: Vec<&str> = words
+        .filter(|word: &&str| {
+            word.matches('_').count() >= 4
+                && word.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+        })
+        .collect();
     assert!(named.len() >= 15, "{named:?}");
     let missing: Vec<&&str> = named
         .iter()

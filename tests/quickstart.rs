@@ -82,33 +82,34 @@ fn digest(file: &str) -> String {
 fn wanted(component: &str, input: &str) -> String {
     let lines: Vec<&str> = input.lines().collect();
     let parts = lines.chunks(lines.len() / 6);
-    let of_part = |part: &[&str]| match component {
-        "count" => {
-            let words: usize = part
-                .iter()
-                .map(|line| line.split_whitespace().count())
-                .sum();
-            let bytes: usize = part.iter().map(|line| line.len() + 1).sum();
-            format!("{} {words} {bytes}\n", part.len())
-        }
-        "tally" => {
-            let mut names: Vec<&str> = part
-                .iter()
-                .map(|line| line.split_once(' ').unwrap().0)
-                .collect();
-            names.sort_unstable();
-            let groups = names.chunk_by(|a, b| a == b);
-            groups
-                .map(|group| format!("{} {}\n", group.len(), group[0]))
-                .collect()
-        }
-        "select" => {
-            let ours = part.iter().filter(|line| line.starts_with("station-07 "));
-            ours.map(|line| format!("{line}\n")).collect()
-        }
-        other => panic!("component {other}"),
-    };
-    parts.map(of_part).collect()
+    parts
+        .map(|part: &[&str]| match component {
+            "count" => {
+                let words: usize = part
+                    .iter()
+                    .map(|line| line.split_whitespace().count())
+                    .sum();
+                let bytes: usize = part.iter().map(|line| line.len() + 1).sum();
+                format!("{} {words} {bytes}\n", part.len())
+            }
+            "tally" => {
+                let mut names: Vec<&str> = part
+                    .iter()
+                    .map(|line| line.split_once(' ').unwrap().0)
+                    .collect();
+                names.sort_unstable();
+                let groups = names.chunk_by(|a, b| a == b);
+                groups
+                    .map(|group| format!("{} {}\n", group.len(), group[0]))
+                    .collect()
+            }
+            "select" => {
+                let ours = part.iter().filter(|line| line.starts_with("station-07 "));
+                ours.map(|line| format!("{line}\n")).collect()
+            }
+            other => panic!("component {other}"),
+        })
+        .collect()
 }
 
 #[test]
@@ -159,18 +160,17 @@ fn the_demonstration_reports_what_its_files_say_and_leaves_no_process() {
 /// and whether a site that is gone is called unusable already when it is first looked at.
 fn masked(line: &str) -> String {
     const ONE_OF_TWO: &str = "; it is unusable until a probe finds it well";
-    let mask = |word: &str| match word.strip_suffix("...") {
-        Some(digest) if digest.chars().all(|c| c.is_ascii_hexdigit()) => "DIGEST".to_owned(),
-        _ if word.starts_with('[') && word.ends_with(']') => "BAR".to_owned(),
-        _ => word
-            .split(|c: char| c.is_ascii_digit())
-            .filter(|part| !part.is_empty())
-            .collect(),
-    };
     let words = line.replace(ONE_OF_TWO, "");
     words
         .split_whitespace()
-        .map(mask)
+        .map(|word: &str| match word.strip_suffix("...") {
+            Some(digest) if digest.chars().all(|c| c.is_ascii_hexdigit()) => "DIGEST".to_owned(),
+            _ if word.starts_with('[') && word.ends_with(']') => "BAR".to_owned(),
+            _ => word
+                .split(|c: char| c.is_ascii_digit())
+                .filter(|part| !part.is_empty())
+                .collect(),
+        })
         .collect::<Vec<String>>()
         .join(" ")
 }

@@ -277,8 +277,11 @@ fn nodes_that_look_idle_and_fail_everything_abort_rounds() {
         "simulation/components.csv",
         &["site", "began_s", "why_ended"],
     );
-    let failed = |row: &&Vec<String>| row[0] == "delft" && row[1].is_empty();
-    let why: Vec<&String> = rows.iter().filter(failed).map(|row| &row[2]).collect();
+    let why: Vec<&String> = rows
+        .iter()
+        .filter(|row: &&Vec<String>| row[0] == "delft" && row[1].is_empty())
+        .map(|row| &row[2])
+        .collect();
     assert!(
         why.iter().filter(|why| **why == "node failed").count() >= 5,
         "{why:?}"

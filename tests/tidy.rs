@@ -102,12 +102,11 @@ impl Source {
                 .get(n + 1)
                 .is_some_and(|l| l.contains("mod tests {"))
         };
-        let tests = |(n, l): (usize, &String)| l.trim() == "#[cfg(test)]" && opens(n);
         let end = self
             .lines
             .iter()
             .enumerate()
-            .position(tests)
+            .position(|(n, l): (usize, &String)| l.trim() == "#[cfg(test)]" && opens(n))
             .unwrap_or(self.lines.len());
         let lines = self.lines[..end].iter().enumerate();
         lines.map(|(n, line)| (n + 1, line.as_str())).collect()
@@ -138,15 +137,17 @@ fn sources() -> Vec<Source> {
         .chain(&["tests"])
         .for_each(|folder| walk(&root().join(folder), &mut paths));
     paths.sort();
-    let read = |path: PathBuf| Source {
-        path: path.strip_prefix(root()).unwrap().display().to_string(),
-        lines: fs::read_to_string(&path)
-            .unwrap()
-            .lines()
-            .map(str::to_owned)
-            .collect(),
-    };
-    paths.into_iter().map(read).collect()
+    paths
+        .into_iter()
+        .map(|path: PathBuf| Source {
+            path: path.strip_prefix(root()).unwrap().display().to_string(),
+            lines: fs::read_to_string(&path)
+                .unwrap()
+                .lines()
+                .map(str::to_owned)
+                .collect(),
+        })
+        .collect()
 }
 
 /// Functions as (name, first line, number of lines). rustfmt puts the closing
@@ -345,8 +346,9 @@ fn time_and_chance_come_from_one_place() {
 
 /// Whether a line has this word, and not only as the beginning of another.
 fn names(line: &str, word: &str) -> bool {
-    let is_whole = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
-    line.split(word).skip(1).any(is_whole)
+    line.split(word)
+        .skip(1)
+        .any(|rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
 }
 
 /// None of these words stands in the production code below a folder.

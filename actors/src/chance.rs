@@ -26,14 +26,17 @@ pub struct Chance {
 impl Chance {
     /// Everything drawn follows from `seed`.
     pub fn from_seed(seed: u64) -> Self {
-        let stream = |purpose: Purpose| {
-            (
-                purpose,
-                StdRng::seed_from_u64(seed ^ ((purpose as u64 + 1) << 56)),
-            )
-        };
         Self {
-            streams: Mutex::new([Purpose::Jitter, Purpose::Nonce].map(stream).into()),
+            streams: Mutex::new(
+                [Purpose::Jitter, Purpose::Nonce]
+                    .map(|purpose: Purpose| {
+                        (
+                            purpose,
+                            StdRng::seed_from_u64(seed ^ ((purpose as u64 + 1) << 56)),
+                        )
+                    })
+                    .into(),
+            ),
         }
     }
 

@@ -151,7 +151,10 @@ impl Shared {
     pub fn provisional_leaks(&self) -> Vec<Leak> {
         let view = self.view.load();
         let now = self.clock.now();
-        let lives = |key: &DeductionKey| view.jobs.get(&key.job).is_some_and(|job| !job.is_final());
-        self.deductions.lock().leaks(now - LEASE, lives)
+        self.deductions
+            .lock()
+            .leaks(now - LEASE, |key: &DeductionKey| {
+                view.jobs.get(&key.job).is_some_and(|job| !job.is_final())
+            })
     }
 }

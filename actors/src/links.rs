@@ -52,19 +52,21 @@ impl LinkTable {
     /// As configured.
     pub(crate) fn new(settings: Arc<Settings>) -> Self {
         let network = &settings.network;
-        let link = |(pair, bandwidth): (&SitePair, &BitsPerSecond)| Link {
-            from: pair.0.clone(),
-            to: pair.1.clone(),
-            bandwidth: *bandwidth,
-            upload: network.uploads.get(pair).copied().unwrap_or(*bandwidth),
-            latency: network
-                .latencies
-                .get(pair)
-                .copied()
-                .unwrap_or_default()
-                .into(),
-        };
-        let links = settings.links.iter().map(link);
+        let links = settings
+            .links
+            .iter()
+            .map(|(pair, bandwidth): (&SitePair, &BitsPerSecond)| Link {
+                from: pair.0.clone(),
+                to: pair.1.clone(),
+                bandwidth: *bandwidth,
+                upload: network.uploads.get(pair).copied().unwrap_or(*bandwidth),
+                latency: network
+                    .latencies
+                    .get(pair)
+                    .copied()
+                    .unwrap_or_default()
+                    .into(),
+            });
         Self {
             rates: Rates::new(network.rates.clone()),
             latencies: Latencies::new(network.latency_interval),

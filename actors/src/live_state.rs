@@ -305,11 +305,10 @@ impl LiveState {
     pub fn stands(&self, site: &SiteName, state: SiteState, all: usize) -> Option<SitesLeft> {
         let mut standings = lock(&self.standings);
         standings.sites.insert(site.clone(), state);
-        let hopeless = |state: &SiteState| {
+        let none_left = standings.sites.len() == all && standings.sites.values().all(|state: &SiteState| {
             *state != SiteState::Unknown
                 && matches!(state.acceptance(), PlacementAcceptance::Closed(why) if why != Hindrance::Probing)
-        };
-        let none_left = standings.sites.len() == all && standings.sites.values().all(hopeless);
+        });
         if none_left == std::mem::replace(&mut standings.none_left, none_left) {
             return None;
         }

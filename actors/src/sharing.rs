@@ -63,8 +63,9 @@ impl Recent {
     /// What was found out about this very copy when it came in, if it is one of the last.
     pub fn checked(&self, came: &Arc<JobSpec>) -> Option<Checked> {
         let mut last = self.last();
-        let is_it = |known: &KnownSpec| known.came.iter().any(|other| Arc::ptr_eq(other, came));
-        let known = find(&mut last, is_it)?;
+        let known = find(&mut last, |known: &KnownSpec| {
+            known.came.iter().any(|other| Arc::ptr_eq(other, came))
+        })?;
         Some(Checked {
             spec: known.spec.clone(),
             request: known.request.clone()?,
@@ -95,11 +96,14 @@ impl Recent {
         if avoids || job.wish != TermsChange::AsSubmitted {
             return Arc::new(PlacementRequest::of_job(job, defaults));
         }
-        let is_it = |known: &KnownSpec| Arc::ptr_eq(&known.spec, &job.spec);
-        let known = find(&mut self.last(), is_it).and_then(|known| known.request.clone());
+        let known = find(&mut self.last(), |known: &KnownSpec| {
+            Arc::ptr_eq(&known.spec, &job.spec)
+        })
+        .and_then(|known| known.request.clone());
         let anybodys = known.unwrap_or_else(|| {
-            let avoids_none = |_| BTreeSet::new();
-            let request = Arc::new(PlacementRequest::of_spec(&job.spec, defaults, avoids_none));
+            let request = Arc::new(PlacementRequest::of_spec(&job.spec, defaults, |_| {
+                BTreeSet::new()
+            }));
             self.note(&job.spec, &request);
             request
         });

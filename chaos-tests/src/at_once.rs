@@ -16,15 +16,16 @@ pub fn at_once<Piece: Sync, Outcome>(
 ) {
     let next = AtomicUsize::new(0);
     let told = Mutex::new(told);
-    let worker = || {
-        while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let outcome = work(piece);
-            let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-            (*told)(piece, outcome);
-        }
-    };
     std::thread::scope(|scope| {
-        (0..at_once.max(1)).for_each(|_| drop(scope.spawn(worker)));
+        (0..at_once.max(1)).for_each(|_| {
+            drop(scope.spawn(|| {
+                while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = work(piece);
+                    let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                    (*told)(piece, outcome);
+                }
+            }))
+        });
     });
 }
 

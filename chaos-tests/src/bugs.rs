@@ -54,19 +54,23 @@ pub fn hunt_all(
     }
     for bug in bugs {
         let began = Instant::now();
-        let show = |seeds: u64, other: Option<String>| match other {
-            Some(other) => show(&format!(
-                "BROKEN without a planted bug: seed {seeds}: {other}"
-            )),
-            None if seeds % SHOWN_EVERY == 1 => {
-                show(&format!(
-                    "{bug:?}: seed {seeds}, {} s",
-                    began.elapsed().as_secs()
-                ));
-            }
-            None => {}
-        };
-        let found = hunt(*bug, within.clone(), size, &show);
+        let found = hunt(
+            *bug,
+            within.clone(),
+            size,
+            &|seeds: u64, other: Option<String>| match other {
+                Some(other) => show(&format!(
+                    "BROKEN without a planted bug: seed {seeds}: {other}"
+                )),
+                None if seeds % SHOWN_EVERY == 1 => {
+                    show(&format!(
+                        "{bug:?}: seed {seeds}, {} s",
+                        began.elapsed().as_secs()
+                    ));
+                }
+                None => {}
+            },
+        );
         all_found &= found.is_some();
         let (seeds, said) = match found {
             Some(FoundBug { seeds, said }) => (seeds.to_string(), said),

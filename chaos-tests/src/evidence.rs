@@ -60,7 +60,6 @@ impl RequestedJob {
             .flatten();
         let shares_out = inputs.into_iter().any(|input| input["read"] == "chunk");
         let components = job["components"].as_array().filter(|_| shares_out);
-        let processors = |component: &Value| component["processors"].as_u64();
         Self {
             flexible: !document["flexible"].is_null() || document["request"] == "flexible",
             once: document["rerunnable"] == false,
@@ -68,7 +67,7 @@ impl RequestedJob {
             shares: components
                 .into_iter()
                 .flatten()
-                .filter_map(processors)
+                .filter_map(|component: &Value| component["processors"].as_u64())
                 .collect(),
         }
     }
@@ -348,24 +347,16 @@ fn site_truth(site: &EnvironmentSite, reported: &Value, files: &[Value]) -> Site
             .and_then(|report| report[what]["processors"].as_u64())
             .unwrap_or(u64::MAX)
     };
-    let keeps = |file: &&Value| {
-        let replicas = file["replicas"].as_array().into_iter().flatten();
-        replicas
-            .into_iter()
-            .any(|r| r["site"] == site.name.as_str() && r["path"].is_null())
-    };
     let pinned = files
         .iter()
-        .filter(keeps)
+        .filter(|file: &&Value| {
+            let replicas = file["replicas"].as_array().into_iter().flatten();
+            replicas
+                .into_iter()
+                .any(|r| r["site"] == site.name.as_str() && r["path"].is_null())
+        })
         .filter_map(|file| file["digest"].as_str());
     let attempts = site.root.join("attempts");
-    let ready = |tag: String| {
-        let at = fs::metadata(attempts.join(&tag).join("ready"))
-            .and_then(|m| m.modified())
-            .ok()?;
-        let ms = at.duration_since(UNIX_EPOCH).ok()?.as_millis();
-        Some((tag, u64::try_from(ms).ok()?))
-    };
     SiteTruth {
         name: site.name.clone(),
         processors: (count("idle"), count("total")),
@@ -376,6 +367,15 @@ fn site_truth(site: &EnvironmentSite, reported: &Value, files: &[Value]) -> Site
             .into_iter()
             .filter(|n| n != GATE)
             .collect(),
-        ready_ms: names(&attempts).into_iter().filter_map(ready).collect(),
+        ready_ms: names(&attempts)
+            .into_iter()
+            .filter_map(|tag: String| {
+                let at = fs::metadata(attempts.join(&tag).join("ready"))
+                    .and_then(|m| m.modified())
+                    .ok()?;
+                let ms = at.duration_since(UNIX_EPOCH).ok()?.as_millis();
+                Some((tag, u64::try_from(ms).ok()?))
+            })
+            .collect(),
     }
 }

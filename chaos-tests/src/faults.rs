@@ -134,7 +134,7 @@ impl FaultScene {
         (seconds, output): (&str, &str),
         retries: u32,
     ) -> Result<u64> {
-        let component = |(index, site): (usize, &&str)| {
+        let components: Vec<Value> = sites.iter().enumerate().map(|(index, site): (usize, &&str)| {
             let mut component = json!({
                 "name": format!("c{index}"),
                 "processors": 1,
@@ -151,8 +151,7 @@ impl FaultScene {
                 component["site"] = json!(site);
             }
             component
-        };
-        let components: Vec<Value> = sites.iter().enumerate().map(component).collect();
+        }).collect();
         let document = json!({
             "name": name, "wall_time": "60s", "max_retries": retries, "component": components,
         });

@@ -239,8 +239,10 @@ fn starts(
         if job.shortened {
             continue;
         }
-        let may_start = |round: &JobRound| round.may_start(tag.component.0, tag.attempt.0);
-        match rounds.iter().find_map(may_start) {
+        match rounds
+            .iter()
+            .find_map(|round: &JobRound| round.may_start(tag.component.0, tag.attempt.0))
+        {
             None => verdict.blame(
                 OracleRule::GoFirst,
                 format!("{tag} started without a decision"),
@@ -335,10 +337,12 @@ fn ends(job: &JobTruth, runs: &[(AttemptTag, &PayloadRun)], verdict: &mut Oracle
     }
     let latest = last.latest();
     for (component, attempt) in &latest {
-        let of_it = |(tag, _): &&(AttemptTag, &PayloadRun)| {
-            (tag.component.0, tag.attempt.0) == (*component, *attempt)
-        };
-        let end = runs.iter().find(of_it).map(|(_, run)| run.end);
+        let end = runs
+            .iter()
+            .find(|(tag, _): &&(AttemptTag, &PayloadRun)| {
+                (tag.component.0, tag.attempt.0) == (*component, *attempt)
+            })
+            .map(|(_, run)| run.end);
         if !matches!(end, Some(Some((_, 0)))) {
             let what = format!("component {component} of finished job {id} ended as {end:?}");
             verdict.blame(OracleRule::FinishedIsDone, what);
@@ -370,12 +374,11 @@ fn overlaps(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
     }
     for runs in by_component.values() {
         for run in runs {
-            let inside = |other: &&&PayloadRun| {
+            for other in runs.iter().filter(|other: &&&PayloadRun| {
                 run.tag != other.tag
                     && other.start_ms > run.start_ms
                     && run.end.is_some_and(|(end, _)| end > other.start_ms)
-            };
-            for other in runs.iter().filter(inside) {
+            }) {
                 verdict.blame(
                     OracleRule::NoOverlap,
                     format!("{} ran beside {}", other.tag, run.tag),

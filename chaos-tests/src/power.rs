@@ -94,10 +94,12 @@ pub fn run(options: &PowerOptions, show: Show<'_>) -> Result<PowerRunResult> {
         .map(|first| (first, each.min(options.cuts - first)))
         .collect();
     let mut outcome = PowerRunResult::default();
-    let work = |(first, cuts): &(u32, u32)| Series::run(options, *first, *cuts, &stop, show);
-    at_once(&series, options.at_once, work, |_, series| {
-        outcome.add(series)
-    });
+    at_once(
+        &series,
+        options.at_once,
+        |(first, cuts): &(u32, u32)| Series::run(options, *first, *cuts, &stop, show),
+        |_, series| outcome.add(series),
+    );
     ensure!(
         !stop.load(Ordering::Relaxed),
         "interrupted; nothing was left behind"

@@ -210,15 +210,17 @@ fn held(site: &EnvironmentSite) -> Result<BTreeMap<String, Value>> {
 /// Attempts that hold processors of a site, each with the shared reservation that it uses.
 fn running_under(site: &EnvironmentSite) -> Vec<(String, String)> {
     let live = site.root.join("live");
-    let under = |tag: String| {
-        // Gone by now, if it cannot be read.
-        let entry = fs::read_to_string(live.join(&tag)).ok()?;
-        let lease = entry
-            .lines()
-            .find_map(|line| line.strip_prefix("reservation "))?;
-        lease.contains("-0-r").then(|| (tag, lease.to_owned()))
-    };
-    names(&live).into_iter().filter_map(under).collect()
+    names(&live)
+        .into_iter()
+        .filter_map(|tag: String| {
+            // Gone by now, if it cannot be read.
+            let entry = fs::read_to_string(live.join(&tag)).ok()?;
+            let lease = entry
+                .lines()
+                .find_map(|line| line.strip_prefix("reservation "))?;
+            lease.contains("-0-r").then(|| (tag, lease.to_owned()))
+        })
+        .collect()
 }
 
 struct PointScene<'a> {
@@ -511,9 +513,12 @@ mod tests {
                 .into_iter()
                 .flat_map(|point| [(point, 1), (point, 2)])
             {
-                let at = |s: &&Strike| (s.point, s.effect, s.passage) == (point, effect, passage);
                 assert_eq!(
-                    strikes.iter().filter(at).count(),
+                    strikes
+                        .iter()
+                        .filter(|s: &&Strike| (s.point, s.effect, s.passage)
+                            == (point, effect, passage))
+                        .count(),
                     1,
                     "{point}:{effect}:{passage}"
                 );

@@ -313,16 +313,18 @@ mod tests {
         for _ in 0..500 {
             let document = workload.draw(&mut random).document;
             let components = document["component"].as_array().expect("components");
-            let chunked = |component: &&Value| {
-                let inputs = component["input"].as_array().into_iter().flatten();
-                let reads = inputs.into_iter().any(|input| input["read"] == "chunk");
-                let last = component["arguments"]
-                    .as_array()
-                    .and_then(|list| list.last());
-                assert_eq!(reads, last.is_some_and(|last| last == CHUNK), "{component}");
-                reads
-            };
-            let count = components.iter().filter(chunked).count();
+            let count = components
+                .iter()
+                .filter(|component: &&Value| {
+                    let inputs = component["input"].as_array().into_iter().flatten();
+                    let reads = inputs.into_iter().any(|input| input["read"] == "chunk");
+                    let last = component["arguments"]
+                        .as_array()
+                        .and_then(|list| list.last());
+                    assert_eq!(reads, last.is_some_and(|last| last == CHUNK), "{component}");
+                    reads
+                })
+                .count();
             assert!(count == 0 || count == components.len(), "{document}");
             if count > 0 {
                 let named = [

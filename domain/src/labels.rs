@@ -51,8 +51,11 @@ impl Constraint {
             LabelRule::OneOf(accepted) => accepted.iter().any(|value| has(value)) || has(ANY),
             LabelRule::IsNot(value) => !has(value),
             LabelRule::AtLeast(least) => {
-                let enough = |value: &Arc<str>| value.parse().is_ok_and(|n: u64| n >= *least);
-                values.is_some_and(|values| values.iter().any(enough)) || has(ANY)
+                values.is_some_and(|values| {
+                    values
+                        .iter()
+                        .any(|value: &Arc<str>| value.parse().is_ok_and(|n: u64| n >= *least))
+                }) || has(ANY)
             }
         }
     }

@@ -66,11 +66,15 @@ impl Resources {
     /// The part of all this that belongs to so many of its processors: other counts
     /// in proportion, rounded up.
     pub fn portion(&self, processors: u32) -> Self {
-        let part =
-            |(name, count): (&Arc<str>, &u64)| (name.clone(), self.part_of(*count, processors));
         Self {
             processors,
-            others: self.others.iter().map(part).collect(),
+            others: self
+                .others
+                .iter()
+                .map(|(name, count): (&Arc<str>, &u64)| {
+                    (name.clone(), self.part_of(*count, processors))
+                })
+                .collect(),
         }
     }
 
@@ -85,10 +89,12 @@ impl Resources {
     /// are left, and of another resource what `other` says.
     pub fn most_of(&self, processors: u32, mut other: impl FnMut(&str) -> u64) -> u32 {
         let whole = u128::from(self.processors);
-        let bound = |(name, &count): (&Arc<str>, &u64)| {
-            (u128::from(other(name)) * whole).checked_div(u128::from(count))
-        };
-        let bounds = self.others.iter().filter_map(bound);
+        let bounds = self
+            .others
+            .iter()
+            .filter_map(|(name, &count): (&Arc<str>, &u64)| {
+                (u128::from(other(name)) * whole).checked_div(u128::from(count))
+            });
         let most = bounds.fold(u128::from(processors), u128::min);
         u32::try_from(most).unwrap_or(u32::MAX)
     }

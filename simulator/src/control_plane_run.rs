@@ -342,20 +342,20 @@ fn open(
     let (sink, reports) = report_channel();
     let mut loader = Loader::default();
     let mut damage = None;
-    let mut load = |stored| {
-        if damage.is_none() {
-            damage = loader.take(stored).err();
-        }
-    };
     let instance = InstanceId::from_random(plan.seed);
-    let unheard = |_| {};
     let heard = if bug(Bug::SkipSync) {
-        Arc::new(unheard)
+        Arc::new(|_| {})
     } else {
         sink.clone()
     };
     let is_full = environment.call_faults.is_disk_full(plan.begins);
-    let opened = environment.disk.open(is_full, instance, heard, &mut load)?;
+    let opened = environment
+        .disk
+        .open(is_full, instance, heard, &mut |stored| {
+            if damage.is_none() {
+                damage = loader.take(stored).err();
+            }
+        })?;
     let hasty = || Hasty::over(&environment.disk, instance, sink.clone());
     let hasty = bug(Bug::SkipSync).then(hasty).transpose()?.flatten();
     damage.map_or(Ok(()), Err)?;
@@ -412,12 +412,6 @@ fn sites(
     kill_switch: &Arc<KillSwitch>,
     instance: InstanceId,
 ) -> Result<Vec<Arc<dyn Site>>> {
-    let named = |world: &crate::world::World| {
-        let names = world.sites().iter().map(|site| site.name().clone());
-        names
-            .filter_map(|name| Some((world.index_of(&name)?, name)))
-            .collect::<Vec<_>>()
-    };
     let by_slurm = environment
         .world
         .read(crate::world::World::is_driven_by_slurm);
@@ -441,7 +435,12 @@ fn sites(
     };
     environment
         .world
-        .read(named)
+        .read(|world: &crate::world::World| {
+            let names = world.sites().iter().map(|site| site.name().clone());
+            names
+                .filter_map(|name| Some((world.index_of(&name)?, name)))
+                .collect::<Vec<_>>()
+        })
         .into_iter()
         .map(site)
         .collect()

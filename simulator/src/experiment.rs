@@ -267,9 +267,12 @@ impl<T> WatchedJobs<T> {
                     .extend(jobs.iter().map(|job| (job.id, job.clone())));
             }
             JournalChange::Job { old, new, events } => {
-                let moves =
-                    |event: &&JobEvent| matches!(event.what, JobEventKind::ComponentMoved { .. });
-                self.moved += events.iter().filter(moves).count() as u64;
+                self.moved += events
+                    .iter()
+                    .filter(|event: &&JobEvent| {
+                        matches!(event.what, JobEventKind::ComponentMoved { .. })
+                    })
+                    .count() as u64;
                 self.note_rounds(new, events);
                 self.bookings.note(new, events);
                 if matches!(new.phase, JobPhase::Queued { .. }) {
@@ -438,18 +441,20 @@ async fn submit_all(plane_run: &ControlPlaneRun, jobs: PlannedJobs) -> Result<()
     while let Some(first) = jobs.next().transpose()? {
         let at = first.at;
         let mut together = vec![first];
-        let joins = |next: &Result<PlannedJob>| next.as_ref().is_ok_and(|next| next.at == at);
         while together.len() < AT_ONCE
-            && let Some(next) = jobs.next_if(joins)
+            && let Some(next) = jobs
+                .next_if(|next: &Result<PlannedJob>| next.as_ref().is_ok_and(|next| next.at == at))
         {
             together.push(next?);
         }
         plane_run.until(at).await;
-        let submission = |job: PlannedJob| Submission {
-            allow_unplaceable: true,
-            ..Submission::of(job.spec)
-        };
-        let submissions: Vec<Submission> = together.into_iter().map(submission).collect();
+        let submissions: Vec<Submission> = together
+            .into_iter()
+            .map(|job: PlannedJob| Submission {
+                allow_unplaceable: true,
+                ..Submission::of(job.spec)
+            })
+            .collect();
         loop {
             let what = ApiRequest::Submit(submissions.clone());
             match plane_run

@@ -48,17 +48,18 @@ pub(super) fn local(processors: u32, runs: u64, estimate: u64) -> LocalJob {
 
 /// Two such sites with these local jobs.
 pub(super) fn busy(local_jobs: [Vec<LocalJob>; 2], seed: u64) -> SimEnvironment {
-    let site = |(name, local_jobs): (&str, Vec<LocalJob>)| ClusterSpec {
-        name: SiteName::new(name).unwrap(),
-        nodes: 8,
-        processors_per_node: 1,
-        discipline: Discipline::Conservative,
-        local_jobs,
-        queues: false,
-        reserves: true,
-        files: BTreeMap::new(),
-    };
-    let sites = ["delft", "leiden"].into_iter().zip(local_jobs).map(site);
+    let sites = ["delft", "leiden"].into_iter().zip(local_jobs).map(
+        |(name, local_jobs): (&str, Vec<LocalJob>)| ClusterSpec {
+            name: SiteName::new(name).unwrap(),
+            nodes: 8,
+            processors_per_node: 1,
+            discipline: Discipline::Conservative,
+            local_jobs,
+            queues: false,
+            reserves: true,
+            files: BTreeMap::new(),
+        },
+    );
     let world = World::new(sites.collect(), &[], SimulatedPace::default(), seed, BEGINS);
     SimEnvironment {
         hints: false,

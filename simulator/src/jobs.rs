@@ -24,31 +24,32 @@ pub fn job(
     wall_time: DurationMs,
     code: i32,
 ) -> Result<JobSpec> {
-    let component = |(index, processors): (usize, &u32)| -> Result<ComponentSpec> {
-        Ok(ComponentSpec {
-            name: ComponentName::new(&format!("part-{index}"))?,
-            site: None,
-            resources: Resources::processors(*processors),
-            constraints: Vec::new(),
-            program: Program {
-                executable: Executable::AtSite(PROGRAM.into()),
-                arguments: vec![run_time.0.to_string().into(), code.to_string().into()],
-                environment: BTreeMap::new(),
-                directory: None,
-                setup: Vec::new(),
-            }
-            .into(),
-            inputs: Vec::new(),
-            outputs: Vec::new(),
-            at: BTreeMap::new(),
-            restart: None,
-            start_after: DurationMs::ZERO,
-        })
-    };
     let components = components
         .iter()
         .enumerate()
-        .map(component)
+        .map(
+            |(index, processors): (usize, &u32)| -> Result<ComponentSpec> {
+                Ok(ComponentSpec {
+                    name: ComponentName::new(&format!("part-{index}"))?,
+                    site: None,
+                    resources: Resources::processors(*processors),
+                    constraints: Vec::new(),
+                    program: Program {
+                        executable: Executable::AtSite(PROGRAM.into()),
+                        arguments: vec![run_time.0.to_string().into(), code.to_string().into()],
+                        environment: BTreeMap::new(),
+                        directory: None,
+                        setup: Vec::new(),
+                    }
+                    .into(),
+                    inputs: Vec::new(),
+                    outputs: Vec::new(),
+                    at: BTreeMap::new(),
+                    restart: None,
+                    start_after: DurationMs::ZERO,
+                })
+            },
+        )
         .collect::<Result<_>>()?;
     Ok(JobSpec {
         name: None,

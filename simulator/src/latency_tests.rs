@@ -48,8 +48,9 @@ fn three_sites() -> SimEnvironment {
         settings.network.latencies.insert(pair.clone(), latency);
         settings.links.insert(pair, link.bandwidth);
     }
-    let host = |site| (name(site), HostName::new(site).unwrap());
-    settings.network.hosts = SITES.map(host).into();
+    settings.network.hosts = SITES
+        .map(|site| (name(site), HostName::new(site).unwrap()))
+        .into();
     environment
 }
 

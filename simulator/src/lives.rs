@@ -105,10 +105,10 @@ impl Lives {
         now: Timestamp,
         which: impl Fn(&ActorId) -> bool,
     ) -> DurationMs {
-        let of_last = |control_plane_runs: &mut Vec<RunLives>| {
+        self.with(|control_plane_runs: &mut Vec<RunLives>| {
             Some(control_plane_runs.last()?.stalled(since, now, which))
-        };
-        self.with(of_last).unwrap_or_default()
+        })
+        .unwrap_or_default()
     }
 
     /// When the last life of an actor began in the run of the control plane that goes on.

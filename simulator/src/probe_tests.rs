@@ -136,12 +136,12 @@ fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
             "leiden is probed with the job"
         );
         fail_node(&plane_run, &world, "delft");
-        let free = || match breaker(&plane_run, "leiden") {
-            Some(Breaker::HalfOpen { running, .. }) => running.is_empty(),
-            _ => false,
-        };
         assert!(
-            until(&plane_run, free).await,
+            until(&plane_run, || match breaker(&plane_run, "leiden") {
+                Some(Breaker::HalfOpen { running, .. }) => running.is_empty(),
+                _ => false,
+            })
+            .await,
             "{:?}",
             breaker(&plane_run, "leiden")
         );

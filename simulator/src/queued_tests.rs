@@ -27,22 +27,24 @@ const RUN_TIME: DurationMs = DurationMs(60_000);
 
 /// Two sites of 8 processors, all of them in use by a local job for so many minutes.
 fn environment(minutes: [u64; 2], seed: u64) -> SimEnvironment {
-    let site = |(name, minutes): (&str, u64)| ClusterSpec {
-        name: SiteName::new(name).unwrap(),
-        nodes: 8,
-        processors_per_node: 1,
-        discipline: Discipline::Easy,
-        local_jobs: vec![LocalJob {
-            at: BEGINS,
-            processors: 8,
-            run_time: DurationMs(minutes * 60_000),
-            estimate: DurationMs(minutes * 60_000),
-        }],
-        queues: true,
-        reserves: false,
-        files: BTreeMap::new(),
-    };
-    let sites = ["delft", "leiden"].into_iter().zip(minutes).map(site);
+    let sites = ["delft", "leiden"]
+        .into_iter()
+        .zip(minutes)
+        .map(|(name, minutes): (&str, u64)| ClusterSpec {
+            name: SiteName::new(name).unwrap(),
+            nodes: 8,
+            processors_per_node: 1,
+            discipline: Discipline::Easy,
+            local_jobs: vec![LocalJob {
+                at: BEGINS,
+                processors: 8,
+                run_time: DurationMs(minutes * 60_000),
+                estimate: DurationMs(minutes * 60_000),
+            }],
+            queues: true,
+            reserves: false,
+            files: BTreeMap::new(),
+        });
     let world = World::new(sites.collect(), &[], SimulatedPace::default(), seed, BEGINS);
     SimEnvironment {
         hints: false,
@@ -134,8 +136,13 @@ fn ledger(environment: &SimEnvironment) -> (Vec<Timestamp>, usize) {
             .iter()
             .filter(|entry| entry.deed == LedgerEvent::Began)
             .map(|entry| entry.at);
-        let submitted = |entry: &&LedgerEntry| matches!(entry.deed, LedgerEvent::Submitted { .. });
-        (began.collect(), entries.iter().filter(submitted).count())
+        (
+            began.collect(),
+            entries
+                .iter()
+                .filter(|entry: &&LedgerEntry| matches!(entry.deed, LedgerEvent::Submitted { .. }))
+                .count(),
+        )
     })
 }
 

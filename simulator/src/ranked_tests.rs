@@ -13,14 +13,16 @@ use crate::world::ledger::LedgerEvent;
 /// Two sites that are full for four hours, one of them sixty times as fast as the other.
 fn of_two_speeds(fast: &str, seed: u64) -> SimEnvironment {
     let mut environment = environment([240, 240], seed);
-    let scores = |name: &str| {
-        let score = Score::new(if name == fast { 60.0 } else { 1.0 }).unwrap();
-        (
-            SiteName::new(name).unwrap(),
-            Scores::from([("b".into(), score)]),
-        )
-    };
-    environment.settings.scores = ["delft", "leiden"].into_iter().map(scores).collect();
+    environment.settings.scores = ["delft", "leiden"]
+        .into_iter()
+        .map(|name: &str| {
+            let score = Score::new(if name == fast { 60.0 } else { 1.0 }).unwrap();
+            (
+                SiteName::new(name).unwrap(),
+                Scores::from([("b".into(), score)]),
+            )
+        })
+        .collect();
     environment
 }
 

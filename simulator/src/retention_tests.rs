@@ -34,18 +34,19 @@ struct DayEndCounts {
 }
 
 fn environment() -> SimEnvironment {
-    let site = |name: &str| ClusterSpec {
-        name: SiteName::new(name).unwrap(),
-        nodes: 8,
-        processors_per_node: 1,
-        discipline: Discipline::Easy,
-        local_jobs: Vec::new(),
-        queues: false,
-        reserves: false,
-        files: BTreeMap::new(),
-    };
     let world = World::new(
-        ["delft", "leiden"].map(site).into(),
+        ["delft", "leiden"]
+            .map(|name: &str| ClusterSpec {
+                name: SiteName::new(name).unwrap(),
+                nodes: 8,
+                processors_per_node: 1,
+                discipline: Discipline::Easy,
+                local_jobs: Vec::new(),
+                queues: false,
+                reserves: false,
+                files: BTreeMap::new(),
+            })
+            .into(),
         &[],
         SimulatedPace::default(),
         1,

@@ -30,7 +30,7 @@ const MINUTE: DurationMs = DurationMs::from_secs(60);
 
 /// Two sites of 8 processors that grant reservations.
 fn environment() -> SimEnvironment {
-    let site = |name: &str| ClusterSpec {
+    let sites = ["delft", "leiden"].map(|name: &str| ClusterSpec {
         name: SiteName::new(name).unwrap(),
         nodes: 8,
         processors_per_node: 1,
@@ -39,8 +39,7 @@ fn environment() -> SimEnvironment {
         queues: false,
         reserves: true,
         files: BTreeMap::new(),
-    };
-    let sites = ["delft", "leiden"].map(site);
+    });
     let world = World::new(sites.into(), &[], SimulatedPace::default(), 1, BEGINS);
     SimEnvironment {
         world: WorldHandle::new(world),
@@ -141,10 +140,11 @@ fn a_name_that_is_wanted_at_two_sites_at_once_is_given_at_one() {
         let both = ["delft", "leiden"].map(|site| order(plane_run, site, wish(now, &[])));
         let answers = futures_util::future::join_all(both).await;
         wait(plane_run, MINUTE).await;
-        let held = |world: &World| world.sites().iter().flat_map(|site| site.leases()).count();
         (
             answers.iter().filter(|answer| answer.is_ok()).count(),
-            plane_run.world.read(held),
+            plane_run
+                .world
+                .read(|world: &World| world.sites().iter().flat_map(|site| site.leases()).count()),
         )
     });
     assert_eq!((granted, held), (1, 1));

@@ -121,11 +121,12 @@ impl SimulatedSite {
 
     /// Does something at the site, if it lets anybody in.
     fn visit<T>(&self, act: &impl Fn(&mut World, SiteIndex) -> T) -> Result<T, Closed> {
-        let visit = |world: &mut World| match world.turn_away(self.index, self.instance) {
-            Some(closed) => Err(closed),
-            None => Ok(act(world, self.index)),
-        };
-        self.world.at(self.clock.now(), visit)
+        self.world.at(self.clock.now(), |world: &mut World| {
+            match world.turn_away(self.index, self.instance) {
+                Some(closed) => Err(closed),
+                None => Ok(act(world, self.index)),
+            }
+        })
     }
 
     fn carry_out<T>(
@@ -272,8 +273,14 @@ impl Attempts for SimulatedSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         let fate = self.call_faults.draw();
         let asked = tags.to_vec();
-        let look = move |world: &mut World, site| Ok(world.status(site, &asked));
-        let mut status = self.meet(fate, CallKind::Status, None, look).await?;
+        let mut status = self
+            .meet(
+                fate,
+                CallKind::Status,
+                None,
+                move |world: &mut World, site| Ok(world.status(site, &asked)),
+            )
+            .await?;
         self.falsify(fate, &mut status);
         Ok(status)
     }
@@ -337,7 +344,7 @@ impl Gate for SimulatedSite {
     ) -> Result<GateState, SiteError> {
         let decision = decision.clone();
         let kill_switch = self.kill_switch.clone();
-        let decide = move |world: &mut World, site| {
+        self.call(CallKind::DecideGate, move |world: &mut World, site| {
             let state = world.decide_gate(site, tag, &decision)?;
             if let GateDecision::Go(go) = &decision
                 && state == GateState::Opened
@@ -346,8 +353,8 @@ impl Gate for SimulatedSite {
                 kill_switch.between_gates();
             }
             Ok(state)
-        };
-        self.call(CallKind::DecideGate, decide).await
+        })
+        .await
     }
 }
 

@@ -74,11 +74,11 @@ fn site(
 }
 
 fn under_virtual_time(work: impl Future<Output = ()>) {
-    let runtime = || {
+    System::with_tokio_rt(|| {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_time().start_paused(true).build().unwrap()
-    };
-    System::with_tokio_rt(runtime).block_on(work);
+    })
+    .block_on(work);
 }
 
 fn struck(site: &SimulatedSite) -> StruckFault {

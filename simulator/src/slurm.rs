@@ -78,8 +78,11 @@ impl SimulatedExec {
         let pretended = asked.verb.pretended();
         let idle = self.wrong_idle(fate.fault, fate.dice, call);
         let kill_switch = self.0.kill_switch.clone();
-        let act = move |world: &mut World, site| asked.carry_out(world, site, idle, &kill_switch);
-        self.0.meet(fate, call, pretended, act).await
+        self.0
+            .meet(fate, call, pretended, move |world: &mut World, site| {
+                asked.carry_out(world, site, idle, &kill_switch)
+            })
+            .await
     }
 
     /// A number of idle processors that is not so, if that is its fate.

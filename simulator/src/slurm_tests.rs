@@ -108,11 +108,11 @@ impl SiteFixture for Fixture {
 
 /// Under virtual time: what takes minutes there takes none here.
 fn with(test: impl AsyncFnOnce(&Fixture)) {
-    let runtime = || {
+    System::with_tokio_rt(|| {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_time().start_paused(true).build().unwrap()
-    };
-    System::with_tokio_rt(runtime).block_on(async {
+    })
+    .block_on(async {
         let fixture = Fixture::new();
         let clock = fixture.plain.clock.clone();
         let driven = actix_rt::spawn(fixture.plain.world.clone().drive(move || clock.now()));
@@ -262,8 +262,10 @@ fn what_died_with_its_node_is_an_error_of_the_site() {
         fixture.trouble(SiteFault::SiteDown {
             repair: DurationMs(1_000),
         });
-        let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
-        let seen = await_seen(&*site, tag(1), over).await;
+        let seen = await_seen(&*site, tag(1), |seen: &Observation| {
+            matches!(seen, Observation::Ended { .. })
+        })
+        .await;
         let Observation::Ended {
             began: true, why, ..
         } = seen

@@ -310,8 +310,8 @@ impl Patient {
             return false;
         };
         let shared = self.shared.clone();
-        let offer = move || of(&shared.actors).offer(&key, MailboxFiller).is_ok();
-        stall.fill = Box::new(move || fill(offer));
+        stall.fill =
+            Box::new(move || fill(move || of(&shared.actors).offer(&key, MailboxFiller).is_ok()));
         addr.do_send(stall);
         true
     }

@@ -55,12 +55,11 @@ fn an_intake_that_stalls_turns_away_what_is_beyond_its_bound() {
                 async move { (cancel_nothing(&plane_run).await, plane_run.clock.now()) }
             });
             let answers = join_all(commands).await;
-            let is_busy = |answer: &&(Result<_, ApiRefusal>, _)| {
-                matches!(answer.0, Err(ApiRefusal::Busy { .. }))
-            };
             let at_once = answers
                 .iter()
-                .filter(is_busy)
+                .filter(|answer: &&(Result<_, ApiRefusal>, _)| {
+                    matches!(answer.0, Err(ApiRefusal::Busy { .. }))
+                })
                 .filter(|(_, at)| *at == asked)
                 .count();
             assert!(

@@ -31,18 +31,19 @@ const LIMIT: usize = 2;
 const RUN_TIME: DurationMs = DurationMs(100_000);
 
 fn environment(seed: u64) -> SimEnvironment {
-    let site = |name: &str| ClusterSpec {
-        name: SiteName::new(name).unwrap(),
-        nodes: 8,
-        processors_per_node: 1,
-        discipline: Discipline::Easy,
-        local_jobs: Vec::new(),
-        queues: false,
-        reserves: false,
-        files: BTreeMap::new(),
-    };
     let world = World::new(
-        ["delft", "leiden"].map(site).into(),
+        ["delft", "leiden"]
+            .map(|name: &str| ClusterSpec {
+                name: SiteName::new(name).unwrap(),
+                nodes: 8,
+                processors_per_node: 1,
+                discipline: Discipline::Easy,
+                local_jobs: Vec::new(),
+                queues: false,
+                reserves: false,
+                files: BTreeMap::new(),
+            })
+            .into(),
         &[],
         SimulatedPace::default(),
         seed,

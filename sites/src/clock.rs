@@ -42,17 +42,17 @@ impl SteadyClock {
     /// The one of this process: whoever compares its times with another's has the same.
     pub fn of_machine() -> Arc<Self> {
         static MACHINE: OnceLock<Arc<SteadyClock>> = OnceLock::new();
-        let begin = || {
-            let begun = Instant::now();
-            let ms = |length: u128| i64::try_from(length).unwrap_or(i64::MAX);
-            let system = || i64::try_from(of_machine().0).unwrap_or(i64::MAX);
-            let clock = Self::new(
-                Box::new(system),
-                Box::new(move || ms(begun.elapsed().as_millis())),
-            );
-            Arc::new(clock)
-        };
-        MACHINE.get_or_init(begin).clone()
+        MACHINE
+            .get_or_init(|| {
+                let begun = Instant::now();
+                let ms = |length: u128| i64::try_from(length).unwrap_or(i64::MAX);
+                let clock = Self::new(
+                    Box::new(|| i64::try_from(of_machine().0).unwrap_or(i64::MAX)),
+                    Box::new(move || ms(begun.elapsed().as_millis())),
+                );
+                Arc::new(clock)
+            })
+            .clone()
     }
 
     /// Follows `system` by its corrections and `steady` by its length.

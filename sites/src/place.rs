@@ -402,8 +402,10 @@ fn check_contents(path: &Path) -> Result<(), Unfit> {
 fn is_known_without_mark(path: &Path) -> bool {
     let found = |name: &str| std::fs::symlink_metadata(path.join(name)).ok();
     let is_file = |name| found(name).is_some_and(|found| found.is_file());
-    let is_directory = |name: &&str| found(name).is_some_and(|found| found.is_dir());
-    ATTEMPTS.iter().all(is_directory) && (is_file(MARKER) || is_file(OWNER))
+    ATTEMPTS
+        .iter()
+        .all(|name: &&str| found(name).is_some_and(|found| found.is_dir()))
+        && (is_file(MARKER) || is_file(OWNER))
 }
 
 /// Whether a name in a root without a mark is ours.

@@ -314,8 +314,12 @@ impl Removal<'_> {
 
     /// That a directory is not empty says less than why.
     fn fail(&mut self, name: &CStr, error: Errno) {
-        let says_less = |(_, known): &(CString, Errno)| *known == Errno::NOTEMPTY;
-        if error != Errno::NOENT && self.failed.as_ref().is_none_or(says_less) {
+        if error != Errno::NOENT
+            && self
+                .failed
+                .as_ref()
+                .is_none_or(|(_, known): &(CString, Errno)| *known == Errno::NOTEMPTY)
+        {
             self.failed = Some((name.to_owned(), error));
         }
     }

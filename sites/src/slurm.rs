@@ -384,9 +384,12 @@ impl SlurmSite {
 
 fn agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<SiteAgent, SiteError> {
     // A line of `squeue` has it between bars.
-    let is_word = |root: &str| !root.contains(|c: char| c.is_control() || c == '|');
     let root = &config.root;
-    if !root.is_absolute() || !root.to_str().is_some_and(is_word) {
+    if !root.is_absolute()
+        || !root
+            .to_str()
+            .is_some_and(|root: &str| !root.contains(|c: char| c.is_control() || c == '|'))
+    {
         let why =
             format!("the root {root:?} is not absolute, has a bar, or is no text of one line");
         return Err(SiteError::Refused(why));

@@ -131,12 +131,11 @@ fn beside(server: &BenchServer, other: &str, crowd: RequestLoad) -> Result<LoadR
 /// The document of the largest job.
 fn largest() -> Vec<u8> {
     let text = "x".repeat(BYTES / COMPONENTS - 100);
-    let component = |number: usize| {
+    let components: Vec<String> = (0..COMPONENTS).map(|number: usize| {
         format!(
             r#"{{"name":"c{number}","processors":1,"executable":"/bin/true","arguments":["{text}"]}}"#
         )
-    };
-    let components: Vec<String> = (0..COMPONENTS).map(component).collect();
+    }).collect();
     format!(
         r#"{{"wall_time":"1h","component":[{}]}}"#,
         components.join(",")

@@ -54,8 +54,11 @@ impl LoadResult {
 
     /// The median of its turns; with an even number of them the lower one.
     pub(super) fn per_second(&self) -> f64 {
-        let rate = |(count, elapsed): &(usize, Duration)| *count as f64 / elapsed.as_secs_f64();
-        let mut rates: Vec<f64> = self.turns.iter().map(rate).collect();
+        let mut rates: Vec<f64> = self
+            .turns
+            .iter()
+            .map(|(count, elapsed): &(usize, Duration)| *count as f64 / elapsed.as_secs_f64())
+            .collect();
         rates.sort_unstable_by(f64::total_cmp);
         rates
             .get(rates.len().saturating_sub(1) / 2)
@@ -133,8 +136,9 @@ async fn client(
     let places = places(&load).map(|at| head + at).collect::<Vec<_>>();
     let mut done = Vec::new();
     let mut buffer = Vec::with_capacity(4_096);
-    let take = |left: usize| left.checked_sub(1);
-    while let Ok(number) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+    while let Ok(number) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left: usize| {
+        left.checked_sub(1)
+    }) {
         write_number(
             &mut request,
             &places,

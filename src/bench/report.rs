@@ -97,8 +97,10 @@ impl BenchReport {
 
     /// Mistakes that were made: what must be none, and is not.
     pub fn mistakes(&self) -> Vec<&BenchFigure> {
-        let made = |figure: &&BenchFigure| figure.target == MUST_BE_NONE && figure.value != 0.0;
-        self.figures.iter().filter(made).collect()
+        self.figures
+            .iter()
+            .filter(|figure: &&BenchFigure| figure.target == MUST_BE_NONE && figure.value != 0.0)
+            .collect()
     }
 
     pub(super) fn floor(&mut self, name: &'static str, value: f64, unit: &'static str) {

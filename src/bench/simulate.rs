@@ -79,12 +79,11 @@ fn year(log: &ClusterLog, report: &mut BenchReport) -> Result<()> {
     options.estimates = Estimates::Exact;
     let jobs = options.plan(&[log.processors], BEGINS)?.jobs;
     let count = jobs.len();
-    let planned = |job: WorkloadJob| {
+    let jobs = Box::new(jobs.into_iter().map(|job: WorkloadJob| {
         let estimate = job.estimate.max(job.run_time);
         let spec = shared_job(&job.components, job.run_time, estimate, 0)?;
         Ok(PlannedJob { at: job.at, spec })
-    };
-    let jobs = Box::new(jobs.into_iter().map(planned));
+    }));
     run_through(jobs, count, vec![site(SITES[0], log.processors)?])?;
     report.figure(
         "simulate_das2_year_s",
@@ -124,19 +123,22 @@ fn simulate(count: usize) -> Result<ExperimentOutcome<()>> {
     let work_ms = f64::from(PROCESSORS_MAX + 1) / 2.0 * (RUN_TIME_MAX_S * 1_000) as f64 / 2.0;
     let gap = work_ms / (LOAD * f64::from(NODES) * SITES.len() as f64);
     let mut at = BEGINS;
-    let job = move |_| {
-        let wait = -(1.0 - chance.random::<f64>()).ln() * gap;
-        at = at + DurationMs(wait as u64);
-        let run_time = DurationMs(chance.random_range(1_000..=RUN_TIME_MAX_S * 1_000));
-        let processors = chance.random_range(1..=PROCESSORS_MAX);
-        let spec = shared_job(&[processors], run_time, DurationMs(2_000_000), 0)?;
-        Ok(PlannedJob { at, spec })
-    };
     let sites = SITES
         .iter()
         .map(|name| site(name, NODES))
         .collect::<Result<_>>()?;
-    run_through(Box::new((0..count).map(job)), count, sites)
+    run_through(
+        Box::new((0..count).map(move |_| {
+            let wait = -(1.0 - chance.random::<f64>()).ln() * gap;
+            at = at + DurationMs(wait as u64);
+            let run_time = DurationMs(chance.random_range(1_000..=RUN_TIME_MAX_S * 1_000));
+            let processors = chance.random_range(1..=PROCESSORS_MAX);
+            let spec = shared_job(&[processors], run_time, DurationMs(2_000_000), 0)?;
+            Ok(PlannedJob { at, spec })
+        })),
+        count,
+        sites,
+    )
 }
 
 fn site(name: &str, nodes: u32) -> Result<ClusterSpec> {

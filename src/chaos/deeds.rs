@@ -85,11 +85,10 @@ impl RehearsalDeeds {
     }
 
     fn site(&mut self, name: &SiteName) -> &mut SiteDeeds {
-        let fresh = || SiteDeeds {
+        self.sites.entry(name.clone()).or_insert_with(|| SiteDeeds {
             site: name.to_string(),
             ..SiteDeeds::default()
-        };
-        self.sites.entry(name.clone()).or_insert_with(fresh)
+        })
     }
 
     /// Notes the state that a site is in, and the errors charged to it so far.

@@ -123,11 +123,10 @@ impl PlanJudge<'_> {
             let problem = format!("there are {} [[inject]]", injections.len());
             self.wrong_plan("inject", problem, format!("give at most {INJECTIONS_MAX}"));
         }
-        let known = |site: &&String| self.grounds.sites.contains(site);
         let mut struck: Vec<&String> = injections
             .iter()
             .flat_map(|(_, one)| &one.sites)
-            .filter(known)
+            .filter(|site: &&String| self.grounds.sites.contains(site))
             .collect();
         struck.sort();
         struck.dedup();

@@ -58,12 +58,15 @@ impl Rehearsal {
     /// What follows from a plan that was judged to be good, if it begins now.
     pub(super) fn new(plan: &ChaosPlan, seed: u64, by: KeyName, now: Timestamp) -> Self {
         let ends_at = now + plan.lasting.0;
-        let part = |injection| RehearsalFault::of(injection, now, ends_at);
         Self {
             number: 0,
             by,
             seed,
-            parts: plan.inject.iter().filter_map(part).collect(),
+            parts: plan
+                .inject
+                .iter()
+                .filter_map(|injection| RehearsalFault::of(injection, now, ends_at))
+                .collect(),
             begun_at: now,
             ends_at,
             ended: None,
@@ -123,35 +126,39 @@ impl Rehearsal {
 
     /// The faults that strike at a site at the moment.
     pub(super) fn faults_at(&self, site: &str, now: Timestamp) -> Vec<&'static str> {
-        let here = |part: &&RehearsalFault| part.sites.iter().any(|name| name.as_str() == site);
         let striking = self
             .parts
             .iter()
             .filter(|part| self.strikes(part, now))
-            .filter(here);
+            .filter(|part: &&RehearsalFault| part.sites.iter().any(|name| name.as_str() == site));
         striking.map(|part| part.fault.as_str()).collect()
     }
 
     /// Its faults in one line, for the log.
     pub(super) fn faults_told(&self) -> String {
-        let one = |part: &RehearsalFault| {
-            let sites: Vec<&str> = part.sites.iter().map(SiteName::as_str).collect();
-            format!(
-                "{} with probability {} at {}",
-                part.fault.as_str(),
-                part.probability,
-                sites.join(", ")
-            )
-        };
-        self.parts.iter().map(one).collect::<Vec<_>>().join("; ")
+        self.parts
+            .iter()
+            .map(|part: &RehearsalFault| {
+                let sites: Vec<&str> = part.sites.iter().map(SiteName::as_str).collect();
+                format!(
+                    "{} with probability {} at {}",
+                    part.fault.as_str(),
+                    part.probability,
+                    sites.join(", ")
+                )
+            })
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     /// The calls that were struck so far in one line, for the log.
     pub(super) fn strikes_told(&self) -> String {
         let struck = self.counted.iter().filter(|(_, count)| **count > 0);
-        let one =
-            |((site, kind), count): (&(SiteName, &str), &u64)| format!("{count} {kind} at {site}");
-        let all: Vec<String> = struck.map(one).collect();
+        let all: Vec<String> = struck
+            .map(|((site, kind), count): (&(SiteName, &str), &u64)| {
+                format!("{count} {kind} at {site}")
+            })
+            .collect();
         if all.is_empty() {
             "nothing".into()
         } else {

@@ -107,8 +107,12 @@ impl FromStr for SitePart {
         let (site, processors) = match text.split_once('=') {
             Some((site, count)) => {
                 let count = count.parse().ok().filter(|count| *count > 0);
-                let wrong = || format!("write it as {site}=N, with N processors, at least 1");
-                (site, Some(count.ok_or_else(wrong)?))
+                (
+                    site,
+                    Some(count.ok_or_else(|| {
+                        format!("write it as {site}=N, with N processors, at least 1")
+                    })?),
+                )
             }
             None => (text, None),
         };

@@ -187,8 +187,10 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// A factor above 0, at most that of a grid file.
 fn times(text: &str) -> Result<f64, String> {
-    let fits = |times: &f64| *times > 0.0 && *times <= ESTIMATES_TIMES_MAX;
-    let times = text.parse().ok().filter(fits);
+    let times = text
+        .parse()
+        .ok()
+        .filter(|times: &f64| *times > 0.0 && *times <= ESTIMATES_TIMES_MAX);
     times.ok_or_else(|| format!("write a number above 0, at most {ESTIMATES_TIMES_MAX}, like 1.25"))
 }
 

@@ -104,7 +104,7 @@ impl CommandContext {
             return configured;
         }
         let data = config.data_directory(&self.environment);
-        let said = || {
+        soon(Instant::now() + STARTING_MAX, || {
             RunningProcess::look(&data)
                 .ok()
                 .flatten()?
@@ -112,8 +112,8 @@ impl CommandContext {
                 .first()?
                 .parse()
                 .ok()
-        };
-        soon(Instant::now() + STARTING_MAX, said).unwrap_or(configured)
+        })
+        .unwrap_or(configured)
     }
 
     /// Where the keys of the configured server are kept.

@@ -84,12 +84,14 @@ pub fn main() -> ExitCode {
 /// Says what is wrong with the arguments, or what was asked about them. What hides something in
 /// them is told without colours: those of the parser cannot be told from others.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
-    let hides = |given: OsString| given.to_str().is_none_or(|text| text.contains(is_hidden));
     // Some arguments are taken from there.
     let environment = variables(&Cli::command())
         .into_iter()
         .filter_map(std::env::var_os);
-    if !std::env::args_os().chain(environment).any(hides) {
+    if !std::env::args_os()
+        .chain(environment)
+        .any(|given: OsString| given.to_str().is_none_or(|text| text.contains(is_hidden)))
+    {
         error.exit();
     }
     let text = error.render().to_string();

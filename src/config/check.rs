@@ -331,11 +331,12 @@ impl ConfigCheck<'_> {
     }
 
     fn ssh(&mut self, i: usize, site: &Site) {
-        let is_bad = |c: char| c.is_whitespace() || c.is_control();
         let host = site.ssh.as_deref();
-        if host
-            .is_some_and(|host| host.is_empty() || host.starts_with('-') || host.contains(is_bad))
-        {
+        if host.is_some_and(|host| {
+            host.is_empty()
+                || host.starts_with('-')
+                || host.contains(|c: char| c.is_whitespace() || c.is_control())
+        }) {
             let message = format!(
                 "ssh of site {:?} is {:?}",
                 site.name,
@@ -370,8 +371,13 @@ impl ConfigCheck<'_> {
     }
 
     fn notify(&mut self) {
-        let wrong = |name: &std::sync::Arc<str>| TargetName::new(name).err();
-        if let Some(problem) = self.config.notify.targets.keys().find_map(wrong) {
+        if let Some(problem) = self
+            .config
+            .notify
+            .targets
+            .keys()
+            .find_map(|name: &std::sync::Arc<str>| TargetName::new(name).err())
+        {
             let message = format!("targets in [notify]: {problem}");
             self.wrong("notify.targets", message, "give it another name");
         }

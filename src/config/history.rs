@@ -59,12 +59,15 @@ impl OptionValue for HistorySeed {
         match &self.0 {
             PairHistory::All => quoted("all"),
             PairHistory::Pairs(pairs) => {
-                let shown = |(execution, file): &(SiteName, SiteName)| {
-                    quoted(&format!("{execution}<{file}"))
-                };
                 format!(
                     "[{}]",
-                    pairs.iter().map(shown).collect::<Vec<_>>().join(", ")
+                    pairs
+                        .iter()
+                        .map(|(execution, file): &(SiteName, SiteName)| {
+                            quoted(&format!("{execution}<{file}"))
+                        })
+                        .collect::<Vec<_>>()
+                        .join(", ")
                 )
             }
         }

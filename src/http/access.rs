@@ -198,18 +198,22 @@ impl AccessTable {
 /// The address that one which is not there was probably meant to be.
 fn nearest(path: &str) -> Option<String> {
     let asked: Vec<&str> = path.split('/').collect();
-    let alike = |rule: &&AccessRule| rule.path.split('/').count() == asked.len();
-    let filled = RULES.iter().filter(alike).map(|rule| {
-        let parts = rule.path.split('/').zip(&asked);
-        let part = |(known, given): (&'static str, &&str)| {
-            if known.starts_with('{') {
-                (*given).to_owned()
-            } else {
-                known.to_owned()
-            }
-        };
-        parts.map(part).collect::<Vec<_>>().join("/")
-    });
+    let filled = RULES
+        .iter()
+        .filter(|rule: &&AccessRule| rule.path.split('/').count() == asked.len())
+        .map(|rule| {
+            let parts = rule.path.split('/').zip(&asked);
+            parts
+                .map(|(known, given): (&'static str, &&str)| {
+                    if known.starts_with('{') {
+                        (*given).to_owned()
+                    } else {
+                        known.to_owned()
+                    }
+                })
+                .collect::<Vec<_>>()
+                .join("/")
+        });
     parse::nearest(path, &filled.collect::<Vec<_>>())
 }
 

@@ -128,11 +128,13 @@ impl WorkDesk {
 
     fn line(&self, key: &KeyName) -> KeyLine {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || KeyLine {
-            places: Arc::new(Semaphore::new(PLACES)),
-            turn: Arc::new(Semaphore::new(1)),
-        };
-        lines.entry(key.clone()).or_insert_with(new).clone()
+        lines
+            .entry(key.clone())
+            .or_insert_with(|| KeyLine {
+                places: Arc::new(Semaphore::new(PLACES)),
+                turn: Arc::new(Semaphore::new(1)),
+            })
+            .clone()
     }
 }
 

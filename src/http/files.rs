@@ -115,10 +115,12 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
         .map(|text| query::part("site", text))
         .transpose()?;
     let sight = Sight::of(&edge, &caller);
-    let shows = |by: &KeyName| sight.shows(by);
-    let page = edge
-        .backend
-        .files(after.as_ref(), site.as_ref(), &shows, limit);
+    let page = edge.backend.files(
+        after.as_ref(),
+        site.as_ref(),
+        &|by: &KeyName| sight.shows(by),
+        limit,
+    );
     Ok(HttpResponse::Ok().json(page))
 }
 
@@ -171,11 +173,10 @@ pub(super) async fn add(
         })
         .await;
     let in_the_way = !replace && edge.backend.file(&name).is_some();
-    let refused = |refusal| match refusal {
+    match answer.map_err(|refusal| match refusal {
         ApiRefusal::Conflict(detail) if in_the_way => other_content(detail),
         refusal => refusal.into(),
-    };
-    match answer.map_err(refused)? {
+    })? {
         ApiAnswer::Done => match edge.backend.file(&name) {
             Some(file) => Ok(HttpResponse::Created().json(file)),
             // Somebody was quicker to remove it.

@@ -300,14 +300,16 @@ pub(super) async fn events(edge: Data<Edge>, caller: Caller, id: Path<String>) -
     }
     let backend = edge.backend.clone();
     let runtime = Handle::current();
-    let work = move || {
-        let history = runtime.block_on(backend.history(id))?;
-        written(&told(
-            &job,
-            &history.ok_or_else(|| HttpFailure::no_job(id))?,
-        ))
-    };
-    edge.desk.work(caller.name(), work).await.map(json)
+    edge.desk
+        .work(caller.name(), move || {
+            let history = runtime.block_on(backend.history(id))?;
+            written(&told(
+                &job,
+                &history.ok_or_else(|| HttpFailure::no_job(id))?,
+            ))
+        })
+        .await
+        .map(json)
 }
 
 fn told(job: &Job, history: &JobHistory) -> HistoryReport {
@@ -373,6 +375,10 @@ pub(super) async fn explain(
         .await?
         .ok_or_else(|| HttpFailure::no_job(id))?;
     let backend = edge.backend.clone();
-    let work = move || written(&backend.explain(facts, page)?);
-    edge.desk.work(caller.name(), work).await.map(json)
+    edge.desk
+        .work(caller.name(), move || {
+            written(&backend.explain(facts, page)?)
+        })
+        .await
+        .map(json)
 }

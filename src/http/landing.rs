@@ -81,13 +81,12 @@ async fn landed(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<FileReport, H
             }
         }
     }
-    let gone = || {
+    edge.backend.file(&record.name).ok_or_else(|| {
         HttpFailure::new(
             Code::NotFound,
             format!("the file {} was removed", record.name),
         )
-    };
-    edge.backend.file(&record.name).ok_or_else(gone)
+    })
 }
 
 /// Where its name stands for it already.

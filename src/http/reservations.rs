@@ -138,11 +138,13 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> 
     }
     let backend = edge.backend.clone();
     let runtime = Handle::current();
-    let work = move || {
-        let history = runtime.block_on(backend.history(id))?.unwrap_or_default();
-        jobs::written(&in_full(&job, &history)?)
-    };
-    edge.desk.work(caller.name(), work).await.map(jobs::json)
+    edge.desk
+        .work(caller.name(), move || {
+            let history = runtime.block_on(backend.history(id))?.unwrap_or_default();
+            jobs::written(&in_full(&job, &history)?)
+        })
+        .await
+        .map(jobs::json)
 }
 
 fn in_full(job: &Job, history: &JobHistory) -> Result<ReservationRow, HttpFailure> {

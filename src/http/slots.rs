@@ -140,6 +140,10 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
     let window = asked.window()?;
     let backend = edge.backend.clone();
     let told = async move { backend.startable(site.as_ref(), &parts, window).await };
-    let work = move |told: StartsToCompute| written(&SlotsReport::of(&told(), limit));
-    edge.desk.ask(caller.name(), told, work).await.map(json)
+    edge.desk
+        .ask(caller.name(), told, move |told: StartsToCompute| {
+            written(&SlotsReport::of(&told(), limit))
+        })
+        .await
+        .map(json)
 }

@@ -162,8 +162,10 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResul
     let answer = if is_large {
         let checking = backend.clone();
         let runtime = Handle::current();
-        let accept = move || runtime.block_on(checking.command(command));
-        let accepted = actix_web::rt::task::spawn_blocking(accept).await;
+        let accepted = actix_web::rt::task::spawn_blocking(move || {
+            runtime.block_on(checking.command(command))
+        })
+        .await;
         accepted.map_err(|error| HttpFailure::internal("accept the jobs", error))?
     } else {
         backend.command(command).await
@@ -215,16 +217,19 @@ fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(
         }
         let sight = sight.get_or_insert_with(|| Sight::of(edge, caller));
         let owner = |name: &LogicalName| edge.backend.file_owner(name);
-        let is_hidden = |name: &&LogicalName| owner(name).is_some_and(|by| !sight.shows(&by));
-        if let Some(name) = reads.iter().find(is_hidden) {
+        if let Some(name) = reads
+            .iter()
+            .find(|name: &&LogicalName| owner(name).is_some_and(|by| !sight.shows(&by)))
+        {
             return Err(ApiRefusal::UnknownFile {
                 index,
                 name: name.clone(),
             }
             .into());
         }
-        let is_taken = |name: &&LogicalName| owner(name).is_some_and(|by| by != *caller.name());
-        if let Some(name) = writes.find(is_taken) {
+        if let Some(name) =
+            writes.find(|name: &&LogicalName| owner(name).is_some_and(|by| by != *caller.name()))
+        {
             return Err(at_index(files::taken(name), index));
         }
     }

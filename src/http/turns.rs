@@ -30,8 +30,9 @@ impl SubmissionTurns {
     pub(super) async fn of(&self, key: &KeyName) -> SubmissionTurn {
         let turns = {
             let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let new = || Arc::new(Semaphore::new(AT_ONCE));
-            keys.entry(key.clone()).or_insert_with(new).clone()
+            keys.entry(key.clone())
+                .or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)))
+                .clone()
         };
         // Nobody closes it.
         SubmissionTurn {

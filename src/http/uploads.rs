@@ -188,14 +188,16 @@ fn is_at(file: &FileReport, site: Option<&SiteName>) -> bool {
 /// A name that no other key's file has, and no other content of this key.
 fn own_name(caller: &Caller, asked: &UploadRequest) -> Result<LogicalName, HttpFailure> {
     let file = asked.file_name.as_deref().unwrap_or("file");
-    let plain = |c: char| {
-        if c.is_control() || "/\\{}".contains(c) {
-            '_'
-        } else {
-            c
-        }
-    };
-    let mut file: String = file.chars().map(plain).collect();
+    let mut file: String = file
+        .chars()
+        .map(|c: char| {
+            if c.is_control() || "/\\{}".contains(c) {
+                '_'
+            } else {
+                c
+            }
+        })
+        .collect();
     while file.len() > NAME_PART_MAX {
         file.pop();
     }

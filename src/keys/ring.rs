@@ -139,20 +139,26 @@ impl KeyRing {
         let members = parse(&path, &text)?.into_iter().map(|key| {
             let id = *key.hash.as_bytes();
             // A key that stays keeps its count.
-            let same = |member: &&Arc<Member>| member.name == key.name && member.roles == key.roles;
-            let member = old.get(&id).filter(same).cloned();
-            let fresh = || {
-                let name = key.name.clone();
-                let roles = key.roles.clone();
-                let hash = key.hash;
-                Arc::new(Member {
-                    name,
-                    roles,
-                    hash,
-                    window: AtomicU64::new(0),
+            let member = old
+                .get(&id)
+                .filter(|member: &&Arc<Member>| {
+                    member.name == key.name && member.roles == key.roles
                 })
-            };
-            (id, member.unwrap_or_else(fresh))
+                .cloned();
+            (
+                id,
+                member.unwrap_or_else(|| {
+                    let name = key.name.clone();
+                    let roles = key.roles.clone();
+                    let hash = key.hash;
+                    Arc::new(Member {
+                        name,
+                        roles,
+                        hash,
+                        window: AtomicU64::new(0),
+                    })
+                }),
+            )
         });
         self.members.store(Arc::new(members.collect()));
         *seen = Some(stamp);

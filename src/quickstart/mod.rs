@@ -78,21 +78,20 @@ impl Drop for EndOnDrop {
 
 fn end_on_signals(shared: Arc<DemoShared>) -> Result<(), QuickstartError> {
     let mut caught = signals::catch_unless_ignored().map_err(QuickstartError::Signals)?;
-    let wait = move || {
-        if signals::wait_for_end(&mut caught).is_none() {
-            return;
-        }
-        note("\ninterrupted: stopping the server and all that runs");
-        let (_held, ended) = shared.abandon();
-        match ended {
-            Ok(()) => note("nothing is left running"),
-            Err(error) => note(&format!("error: {error}")),
-        }
-        std::process::exit(EXIT_INTERRUPTED);
-    };
     let thread = std::thread::Builder::new().name("interrupt".into());
     thread
-        .spawn(wait)
+        .spawn(move || {
+            if signals::wait_for_end(&mut caught).is_none() {
+                return;
+            }
+            note("\ninterrupted: stopping the server and all that runs");
+            let (_held, ended) = shared.abandon();
+            match ended {
+                Ok(()) => note("nothing is left running"),
+                Err(error) => note(&format!("error: {error}")),
+            }
+            std::process::exit(EXIT_INTERRUPTED);
+        })
         .map(drop)
         .map_err(QuickstartError::Signals)
 }

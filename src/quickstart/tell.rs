@@ -175,6 +175,10 @@ pub(super) fn columns(rows: &[Vec<String>]) -> String {
 pub(super) fn bar(done: u64, of: u64) -> String {
     const CELLS: u64 = 6;
     let full = (done.saturating_mul(CELLS) / of.max(1)).min(CELLS);
-    let cell = |at| if at < full { '#' } else { '.' };
-    format!("[{}]", (0..CELLS).map(cell).collect::<String>())
+    format!(
+        "[{}]",
+        (0..CELLS)
+            .map(|at| if at < full { '#' } else { '.' })
+            .collect::<String>()
+    )
 }

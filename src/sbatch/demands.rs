@@ -83,20 +83,24 @@ pub(super) fn of(options: &ComponentOptions) -> Result<Demands, ScriptError> {
 
 /// A count, if the option is given.
 fn count(options: &ComponentOptions, name: &str) -> Result<Option<u32>, ScriptError> {
-    let count = |given: &GivenOption| {
-        values::count(given.text()).ok_or_else(|| given.wrong("give a number of at least 1"))
-    };
-    options.last(name).map(count).transpose()
+    options
+        .last(name)
+        .map(|given: &GivenOption| {
+            values::count(given.text()).ok_or_else(|| given.wrong("give a number of at least 1"))
+        })
+        .transpose()
 }
 
 impl TaskShape {
     fn of(options: &ComponentOptions) -> Result<Self, ScriptError> {
         let given = options.last("nodes");
-        let read = |given: &GivenOption| {
-            let remedy = "write it as --nodes=4 or --nodes=2-4";
-            values::nodes(given.text()).ok_or_else(|| given.wrong(remedy))
-        };
-        let (nodes, most_nodes) = given.map(read).transpose()?.unwrap_or((1, u32::MAX));
+        let (nodes, most_nodes) = given
+            .map(|given: &GivenOption| {
+                let remedy = "write it as --nodes=4 or --nodes=2-4";
+                values::nodes(given.text()).ok_or_else(|| given.wrong(remedy))
+            })
+            .transpose()?
+            .unwrap_or((1, u32::MAX));
         let per_node = count(options, "ntasks-per-node")?;
         let tasks = match count(options, "ntasks")? {
             Some(tasks) => Some(tasks),
@@ -227,13 +231,14 @@ fn of_nodes(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Demand>,
     let asked = least
         .into_iter()
         .filter(|(_, least, always)| least > always);
-    let demand = |(key, least, _): (&str, u64, u64)| {
-        Demand(Constraint {
-            key: key.into(),
-            rule: LabelRule::AtLeast(least),
+    Ok(asked
+        .map(|(key, least, _): (&str, u64, u64)| {
+            Demand(Constraint {
+                key: key.into(),
+                rule: LabelRule::AtLeast(least),
+            })
         })
-    };
-    Ok(asked.map(demand).collect())
+        .collect())
 }
 
 /// `a`, `a&b`, `a|b`; of anything more only Slurm knows what it means.
@@ -248,11 +253,10 @@ fn features(text: &str) -> Vec<Demand> {
 }
 
 fn lrm_options(options: &ComponentOptions) -> Vec<Arc<str>> {
-    let is_for_slurm = |given: &&GivenOption| {
-        given.known.meaning == Meaning::Passed || BOTH.contains(&given.known.name)
-    };
     let mut last = BTreeMap::new();
-    for given in options.0.iter().filter(is_for_slurm) {
+    for given in options.0.iter().filter(|given: &&GivenOption| {
+        given.known.meaning == Meaning::Passed || BOTH.contains(&given.known.name)
+    }) {
         last.insert(given.known.name, given.word().into());
     }
     last.into_values().collect()

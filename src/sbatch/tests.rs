@@ -189,10 +189,9 @@ fn slurm_gets_what_only_it_understands_and_the_shape() {
 
 #[test]
 fn sites_under_slurm_take_every_option_that_is_passed_on() {
-    let is_for_slurm = |known: &&table::SbatchOption| {
+    for known in table::TABLE.iter().filter(|known: &&table::SbatchOption| {
         known.meaning == table::Meaning::Passed || demands::BOTH.contains(&known.name)
-    };
-    for known in table::TABLE.iter().filter(is_for_slurm) {
+    }) {
         for value in [None, Some("x".to_owned())] {
             let given = arity::GivenOption {
                 line: 1,
@@ -264,8 +263,11 @@ fn a_heterogeneous_job_has_a_component_for_each_part() {
     let translated = translated(&format!("#!/bin/sh\n{lines}\n")).unwrap();
     let job = translated.job;
     assert_eq!(job.wall_time.to_string(), "20m", "they run together");
-    let of = |c: &ComponentDocument| (c.name.to_string(), c.processors, c.constraints.len());
-    let parts: Vec<_> = job.component.iter().map(of).collect();
+    let parts: Vec<_> = job
+        .component
+        .iter()
+        .map(|c: &ComponentDocument| (c.name.to_string(), c.processors, c.constraints.len()))
+        .collect();
     assert_eq!(
         parts,
         [("het-0".to_owned(), 4, 0), ("het-1".to_owned(), 2, 1)]
@@ -315,15 +317,14 @@ fn files_at_the_site_are_written_and_others_are_noted() {
     let words = |lines: &str| {
         let translated = translated(&script(lines)).unwrap();
         let words = translated.job.component[0].arguments.iter();
-        let is_file = |word: &&str| {
-            ["output=", "error=", "cd=", "append"]
-                .iter()
-                .any(|begin| word.starts_with(begin))
-        };
         (
             words
                 .map(|w| &**w)
-                .filter(is_file)
+                .filter(|word: &&str| {
+                    ["output=", "error=", "cd=", "append"]
+                        .iter()
+                        .any(|begin| word.starts_with(begin))
+                })
                 .map(str::to_owned)
                 .collect::<Vec<_>>(),
             translated.notes,

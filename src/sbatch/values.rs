@@ -113,19 +113,21 @@ pub(super) fn export(text: &str) -> Option<Vec<(String, Option<String>)>> {
         }
     }
     items.push(item);
-    let named = |item: String| {
-        let (name, value) = match item.split_once('=') {
-            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-            None => (item, None),
-        };
-        let mut bytes = name.bytes();
-        let begins = bytes
-            .next()
-            .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-        let is_name = begins && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        is_name.then_some((name, value))
-    };
-    items.into_iter().map(named).collect()
+    items
+        .into_iter()
+        .map(|item: String| {
+            let (name, value) = match item.split_once('=') {
+                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                None => (item, None),
+            };
+            let mut bytes = name.bytes();
+            let begins = bytes
+                .next()
+                .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+            let is_name = begins && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
+            is_name.then_some((name, value))
+        })
+        .collect()
 }
 
 fn whole(text: &str) -> Option<u64> {

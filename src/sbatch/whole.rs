@@ -203,8 +203,8 @@ fn export(
 ) -> Result<(), ScriptError> {
     let mut logs_in = true;
     if let Some(given) = all.last(&["export"]) {
-        let wrong = || given.wrong("write it as ALL, NONE, NIL or NAME=VALUE,NAME=VALUE");
-        let mut items = values::export(given.text()).ok_or_else(wrong)?;
+        let mut items = values::export(given.text())
+            .ok_or_else(|| given.wrong("write it as ALL, NONE, NIL or NAME=VALUE,NAME=VALUE"))?;
         let first = items[0]
             .1
             .is_none()

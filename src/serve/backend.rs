@@ -201,11 +201,15 @@ impl Backend for Served {
 
     fn sites(&self) -> SiteList {
         let now = self.plane.now();
-        let report = |site: &SiteStanding| SiteReport {
-            injected_faults: self.rehearsals.faults_at(site.name.as_str()),
-            ..sited::report(site, now)
-        };
-        let sites = self.plane.sites().iter().map(report).collect();
+        let sites = self
+            .plane
+            .sites()
+            .iter()
+            .map(|site: &SiteStanding| SiteReport {
+                injected_faults: self.rehearsals.faults_at(site.name.as_str()),
+                ..sited::report(site, now)
+            })
+            .collect();
         SiteList {
             sites,
             isolated: self.plane.isolated(),
@@ -301,21 +305,26 @@ impl Backend for Served {
             _ => self.plane.explain_verdicts(&job),
         };
         let view = self.plane.view();
-        let copies = |digest: Digest, site: &SiteName| {
-            let record = view.copies.get(&(digest, site.clone()));
-            let progress = self.plane.progress(digest, site);
-            explained::CopyProgress {
-                here: record.is_some_and(|copy| matches!(copy.phase, CopyPhase::Ready { .. })),
-                done: progress.map(|progress| progress.done).unwrap_or_default(),
-                expected: progress.map(|progress| progress.expected),
-                problem: record.and_then(|copy| copy.trouble.last_error.clone()),
-            }
-        };
         let known = explained::ExplainContext {
             standing: standing.as_ref(),
             hold: self.plane.hold_max(),
         };
-        let report = explained::report(&job, &explanation, known, page, copies);
+        let report = explained::report(
+            &job,
+            &explanation,
+            known,
+            page,
+            |digest: Digest, site: &SiteName| {
+                let record = view.copies.get(&(digest, site.clone()));
+                let progress = self.plane.progress(digest, site);
+                explained::CopyProgress {
+                    here: record.is_some_and(|copy| matches!(copy.phase, CopyPhase::Ready { .. })),
+                    done: progress.map(|progress| progress.done).unwrap_or_default(),
+                    expected: progress.map(|progress| progress.expected),
+                    problem: record.and_then(|copy| copy.trouble.last_error.clone()),
+                }
+            },
+        );
         let turn = shared::turn(&job, &view, self.plane.now());
         let summary = turn.unwrap_or_else(|| report.summary.clone());
         Ok(ExplainReport {

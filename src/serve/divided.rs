@@ -27,8 +27,11 @@ pub(super) fn told(spec: &JobSpec, division: &Result<Division, String>) -> Strin
     };
     let processors = parts.iter().map(|(_, count)| count).sum();
     let split = SplitReport::in_shape(spec, *shape, processors, parts.len());
-    let part = |(site, count): &(SiteName, u32)| format!("{count} at {site}");
-    let parts = parts.iter().map(part).collect::<Vec<_>>().join(", ");
+    let parts = parts
+        .iter()
+        .map(|(site, count): &(SiteName, u32)| format!("{count} at {site}"))
+        .collect::<Vec<_>>()
+        .join(", ");
     let start = Instant(*start);
     if *is_accepted {
         format!("sites would promise it a start at {start}: {split}: {parts}")

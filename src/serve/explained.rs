@@ -190,7 +190,10 @@ fn transfers(
     is_told_of: impl Fn(ComponentIndex) -> bool,
     copies: impl Fn(Digest, &SiteName) -> CopyProgress,
 ) -> Vec<TransferReport> {
-    let report = |way: OnItsWay| {
+    let ways = on_its_way(job)
+        .into_iter()
+        .filter(|way| is_told_of(way.component));
+    ways.filter_map(|way: OnItsWay| {
         let copy = copies(way.content.digest, &way.to);
         Some(TransferReport {
             component: name(job, way.component)?,
@@ -210,11 +213,8 @@ fn transfers(
                 .filter(|_| !copy.here)
                 .map(|problem| problem.to_string()),
         })
-    };
-    let ways = on_its_way(job)
-        .into_iter()
-        .filter(|way| is_told_of(way.component));
-    ways.filter_map(report).collect()
+    })
+    .collect()
 }
 
 /// The report on a job that is not submitted.
@@ -456,12 +456,12 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
         }
         JobPhase::Starting { .. } => "its start is decided; gates are being opened".into(),
         JobPhase::Running { .. } => {
-            let is_later = |index: &ComponentIndex| {
-                job.components
-                    .get(index.0 as usize)
-                    .is_some_and(Component::is_to_begin_later)
-            };
-            let (later, restarted): (Vec<_>, Vec<_>) = job.restarting().partition(is_later);
+            let (later, restarted): (Vec<_>, Vec<_>) =
+                job.restarting().partition(|index: &ComponentIndex| {
+                    job.components
+                        .get(index.0 as usize)
+                        .is_some_and(Component::is_to_begin_later)
+                });
             let restarted: Vec<_> = restarted.into_iter().filter_map(|i| name(job, i)).collect();
             let later = later.into_iter().take(MOST_NAMES);
             let later: String = later.filter_map(|i| begins_later(job, i)).collect();

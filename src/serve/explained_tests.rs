@@ -24,10 +24,9 @@ fn full(_: Digest, _: &SiteName) -> CopyProgress {
 
 /// From, to, and what went wrong.
 fn told(job: &Job) -> Vec<(String, String, Option<String>)> {
-    let told = |report: TransferReport| (report.from, report.site, report.problem);
     transfers(job, |_| true, full)
         .into_iter()
-        .map(told)
+        .map(|report: TransferReport| (report.from, report.site, report.problem))
         .collect()
 }
 

@@ -17,16 +17,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The last words of the components that failed.
 pub(super) async fn of(plane: &ControlPlane, job: &Job) -> Vec<LastWordsReport> {
-    let has_failed = |(_, component): &(ComponentIndex, &Component)| {
-        matches!(
-            component.run,
-            AttemptState::Ended {
-                how: AttemptEnding::Failed(_),
-                ..
-            }
-        )
-    };
-    let failed = job.indexed().filter(has_failed).take(COMPONENTS);
+    let failed = job
+        .indexed()
+        .filter(|(_, component): &(ComponentIndex, &Component)| {
+            matches!(
+                component.run,
+                AttemptState::Ended {
+                    how: AttemptEnding::Failed(_),
+                    ..
+                }
+            )
+        })
+        .take(COMPONENTS);
     let told = failed.filter_map(|(index, component)| {
         let site = &component.placement.as_ref()?.site;
         Some(of_component(plane, job, index, component, site))

@@ -47,10 +47,11 @@ pub(super) fn bandwidths(config: &Config) -> BTreeMap<(SiteName, SiteName), Bits
 
 /// What sites send that others cannot receive as fast.
 pub(super) fn uploads(config: &Config) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
-    let upload = |(from, to, _): (&Site, &Site, _)| {
-        Some(((from.name.clone(), to.name.clone()), from.upload?))
-    };
-    by_ends(config).filter_map(upload).collect()
+    by_ends(config)
+        .filter_map(|(from, to, _): (&Site, &Site, _)| {
+            Some(((from.name.clone(), to.name.clone()), from.upload?))
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -61,17 +62,20 @@ mod tests {
 
     /// Sites with what they send and receive, in Mbit/s.
     fn config(links: &str) -> Config {
-        let site = |(name, ends): (&str, &str)| {
-            let of =
-                format!("name = {name:?}\nkind = \"local\"\nroot = \"/{name}\"\nprocessors = 1\n");
-            format!("[[site]]\n{of}{ends}\n")
-        };
         let sites = [
             ("a", "upload = \"100Mbit/s\"\ndownload = \"50Mbit/s\""),
             ("b", "upload = \"20Mbit/s\"\ndownload = \"60Mbit/s\""),
             ("c", "upload = \"30Mbit/s\""),
         ];
-        let text = sites.map(site).concat() + links;
+        let text = sites
+            .map(|(name, ends): (&str, &str)| {
+                let of = format!(
+                    "name = {name:?}\nkind = \"local\"\nroot = \"/{name}\"\nprocessors = 1\n"
+                );
+                format!("[[site]]\n{of}{ends}\n")
+            })
+            .concat()
+            + links;
         Config::parse(Path::new("cospan.toml"), &text)
             .unwrap()
             .config

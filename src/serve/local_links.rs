@@ -28,11 +28,13 @@ pub(super) fn completed(config: &Config) -> Config {
     let here = || config.site.iter().filter(|site| site.is_of_this_machine());
     let mut added = Vec::new();
     for to in here() {
-        let lacks = |from: &&Site| {
-            let is_given = given.contains(&(&from.name, &to.name)) || from.carries_to(to).is_some();
-            from.name != to.name && !is_given
-        };
-        let mut from = here().filter(lacks).peekable();
+        let mut from = here()
+            .filter(|from: &&Site| {
+                let is_given =
+                    given.contains(&(&from.name, &to.name)) || from.carries_to(to).is_some();
+                from.name != to.name && !is_given
+            })
+            .peekable();
         if from.peek().is_none() {
             continue;
         }

@@ -107,13 +107,12 @@ mod tests {
     /// Local sites with these lines each.
     fn totals_of(sites: &[&str]) -> Vec<Resources> {
         let home = tempfile::tempdir().unwrap();
-        let site = |(n, lines): (usize, &&str)| {
+        let text: String = sites.iter().enumerate().map(|(n, lines): (usize, &&str)| {
             let root = home.path().join(format!("s{n}"));
             format!(
                 "[[site]]\nname = \"s{n}\"\nkind = \"local\"\nroot = {root:?}\nprocessors = 2\n{lines}\n"
             )
-        };
-        let text: String = sites.iter().enumerate().map(site).collect();
+        }).collect();
         let config = Config::parse(Path::new("cospan.toml"), &text)
             .unwrap()
             .config;

@@ -233,24 +233,26 @@ fn groups(explanation: &Explanation, told: &[VerdictLine<'_>]) -> Vec<VerdictGro
     }
     let mut groups: Vec<(&'static str, ToldGroup<'_>)> = groups.into_iter().collect();
     groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.verdicts));
-    let report = |(code, group): (&'static str, ToldGroup<'_>)| {
-        let rows = group
-            .first
-            .map(|first| first.reports(explanation))
-            .unwrap_or_default();
-        let first = rows
-            .into_iter()
-            .find(|row| row.code == code)
-            .unwrap_or_default();
-        let place = [first.component, first.site].map(Option::unwrap_or_default);
-        VerdictGroup {
-            code: code.into(),
-            sites: group.sites.len() as u64,
-            components: group.components.len() as u64,
-            example: format!("{} at {}: {}", place[0], place[1], first.detail),
-        }
-    };
-    groups.into_iter().map(report).collect()
+    groups
+        .into_iter()
+        .map(|(code, group): (&'static str, ToldGroup<'_>)| {
+            let rows = group
+                .first
+                .map(|first| first.reports(explanation))
+                .unwrap_or_default();
+            let first = rows
+                .into_iter()
+                .find(|row| row.code == code)
+                .unwrap_or_default();
+            let place = [first.component, first.site].map(Option::unwrap_or_default);
+            VerdictGroup {
+                code: code.into(),
+                sites: group.sites.len() as u64,
+                components: group.components.len() as u64,
+                example: format!("{} at {}: {}", place[0], place[1], first.detail),
+            }
+        })
+        .collect()
 }
 
 /// A site that a placed job would go to only if it were placed anew.

@@ -305,8 +305,9 @@ fn what_kept_most_of_the_refused_sites_is_told_of_a_placed_job() {
             WaitCause::Phase
         };
         let known = explained::ExplainContext::default();
-        let copies = |_, _: &SiteName| Default::default();
-        let report = explained::report(job, &explanation(wait), known, FIRST, copies);
+        let report = explained::report(job, &explanation(wait), known, FIRST, |_, _: &SiteName| {
+            Default::default()
+        });
         let placed = JobReport::from(job).placed.map(|placed| placed.to_string());
         (report.refused.map(|refused| refused.to_string()), placed)
     };
@@ -336,11 +337,12 @@ fn what_kept_most_of_the_refused_sites_is_told_of_a_placed_job() {
 fn large(components: usize, sites: usize) -> (Job, Explanation) {
     let mut job = waiting_job();
     let spec = Arc::make_mut(&mut job.spec);
-    let named = |number: usize| ComponentSpec {
-        name: format!("c{number}").parse().unwrap(),
-        ..spec.components[0].clone()
-    };
-    spec.components = (0..components).map(named).collect();
+    spec.components = (0..components)
+        .map(|number: usize| ComponentSpec {
+            name: format!("c{number}").parse().unwrap(),
+            ..spec.components[0].clone()
+        })
+        .collect();
     let refused = || {
         let full = vec![Reason::SiteFull, Reason::Avoided];
         [
@@ -349,15 +351,17 @@ fn large(components: usize, sites: usize) -> (Job, Explanation) {
         ]
         .concat()
     };
-    let of_component = |component: usize| {
-        (0..)
-            .zip(refused())
-            .map(move |(number, outcome): (usize, Suitability)| SiteVerdict {
-                component: ComponentIndex(component as u32),
-                ..verdict(&format!("s{number}"), outcome)
-            })
-    };
-    let verdicts = (0..components).rev().flat_map(of_component).collect();
+    let verdicts = (0..components)
+        .rev()
+        .flat_map(|component: usize| {
+            (0..)
+                .zip(refused())
+                .map(move |(number, outcome): (usize, Suitability)| SiteVerdict {
+                    component: ComponentIndex(component as u32),
+                    ..verdict(&format!("s{number}"), outcome)
+                })
+        })
+        .collect();
     let components = job.spec.names(components);
     (
         job,

@@ -6,20 +6,25 @@ use crate::api::v1::Instant;
 
 /// Where each component stands; `None` if none of them waits in a queue.
 pub(super) fn told(job: &Job) -> Option<String> {
-    let queued = |component: &Component| component.acquisition().is_queued();
-    if !job.components.iter().any(queued) {
+    if !job
+        .components
+        .iter()
+        .any(|component: &Component| component.acquisition().is_queued())
+    {
         return None;
     }
-    let of_component = |(index, component): (_, &Component)| {
-        let name = job.name_of(index).unwrap_or_default();
-        let site = component
-            .placement
-            .as_ref()
-            .map(|p| p.site.to_string())
-            .unwrap_or_default();
-        format!("{name} {}", standing(component, &site))
-    };
-    let each: Vec<String> = job.indexed().map(of_component).collect();
+    let each: Vec<String> = job
+        .indexed()
+        .map(|(index, component): (_, &Component)| {
+            let name = job.name_of(index).unwrap_or_default();
+            let site = component
+                .placement
+                .as_ref()
+                .map(|p| p.site.to_string())
+                .unwrap_or_default();
+            format!("{name} {}", standing(component, &site))
+        })
+        .collect();
     Some(format!(
         "it waits in the queues of its sites: {}",
         each.join("; ")

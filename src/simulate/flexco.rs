@@ -71,11 +71,6 @@ impl FlexCoModel {
     ) -> anyhow::Result<Self> {
         let mut chance = stream(seed, "overhead", "");
         let percent = Poisson::new(OVERHEAD)?;
-        let site = |site: &BuiltSite| FlexSite {
-            name: site.name.clone(),
-            processors: site.nodes.saturating_mul(site.processors_per_node),
-            local_jobs: site.local_jobs.clone(),
-        };
         let job = |job: &WorkloadJob| FlexJob {
             at: job.at,
             processors: job.components.iter().sum(),
@@ -84,7 +79,15 @@ impl FlexCoModel {
             overhead: PerMillion(percent.sample(&mut chance).min(OVERHEAD_MAX) as u32 * 10_000),
         };
         let names = jobs.iter().map(|job| job.name.clone()).collect();
-        let sites = grid.sites.iter().map(site).collect();
+        let sites = grid
+            .sites
+            .iter()
+            .map(|site: &BuiltSite| FlexSite {
+                name: site.name.clone(),
+                processors: site.nodes.saturating_mul(site.processors_per_node),
+                local_jobs: site.local_jobs.clone(),
+            })
+            .collect();
         Ok(Self {
             sites,
             jobs: jobs.iter().map(job).collect(),
@@ -100,7 +103,6 @@ impl FlexCoModel {
             .map(|ran| ran.ended)
             .max()
             .unwrap_or(self.began);
-        let job = |(place, ran): (usize, &Option<Ran>)| self.row(place, ran.as_ref());
         Ok(RunRecord {
             label: label.to_owned(),
             seed,
@@ -112,7 +114,12 @@ impl FlexCoModel {
                 at: self.began,
                 waiting: 0,
             }],
-            jobs: flexed.jobs.iter().enumerate().map(job).collect(),
+            jobs: flexed
+                .jobs
+                .iter()
+                .enumerate()
+                .map(|(place, ran): (usize, &Option<Ran>)| self.row(place, ran.as_ref()))
+                .collect(),
             counters: self.counters(&flexed),
         })
     }
@@ -190,30 +197,33 @@ impl FlexCoModel {
     }
 
     fn traces(&self, flexed: &Flexed) -> Vec<SiteTrace> {
-        let trace = |(place, site): (usize, &FlexSite)| {
-            let local = flexed.local.get(place);
-            let none = Vec::new();
-            let local = local.unwrap_or(&none).iter().flatten();
-            let mut bars: Vec<Bar> = local.map(|ran| bar(ran, place, None)).collect();
-            let metas = flexed.jobs.iter().enumerate();
-            let here = metas.filter_map(|(number, ran)| Some((number, ran.as_ref()?)));
-            let here = here.filter(|(_, ran)| ran.parts.iter().any(|(site, _)| *site == place));
-            bars.extend(here.map(|(number, ran)| bar(ran, place, Some(number as u64 + 1))));
-            bars.sort_by_key(|bar| bar.from);
-            let load = load(&bars, self.began);
-            let bars_dropped = bars.len().saturating_sub(BARS_MAX) as u64;
-            bars.truncate(BARS_MAX);
-            SiteTrace {
-                name: site.name.to_string(),
-                processors: site.processors,
-                load,
-                bars,
-                bars_dropped,
-                bookings: Vec::new(),
-                local_days: self.local_days(flexed, place),
-            }
-        };
-        self.sites.iter().enumerate().map(trace).collect()
+        self.sites
+            .iter()
+            .enumerate()
+            .map(|(place, site): (usize, &FlexSite)| {
+                let local = flexed.local.get(place);
+                let none = Vec::new();
+                let local = local.unwrap_or(&none).iter().flatten();
+                let mut bars: Vec<Bar> = local.map(|ran| bar(ran, place, None)).collect();
+                let metas = flexed.jobs.iter().enumerate();
+                let here = metas.filter_map(|(number, ran)| Some((number, ran.as_ref()?)));
+                let here = here.filter(|(_, ran)| ran.parts.iter().any(|(site, _)| *site == place));
+                bars.extend(here.map(|(number, ran)| bar(ran, place, Some(number as u64 + 1))));
+                bars.sort_by_key(|bar| bar.from);
+                let load = load(&bars, self.began);
+                let bars_dropped = bars.len().saturating_sub(BARS_MAX) as u64;
+                bars.truncate(BARS_MAX);
+                SiteTrace {
+                    name: site.name.to_string(),
+                    processors: site.processors,
+                    load,
+                    bars,
+                    bars_dropped,
+                    bookings: Vec::new(),
+                    local_days: self.local_days(flexed, place),
+                }
+            })
+            .collect()
     }
 }
 
@@ -231,16 +241,19 @@ fn of_class<'a>(
     ran: impl Iterator<Item = &'a Ran> + Clone,
 ) -> impl Iterator<Item = (String, u64)> {
     let sum = |of: fn(&Ran) -> f64| ran.clone().map(of).sum::<f64>() as u64;
-    let response = |ran: &Ran| ran.ended.since(ran.submitted).as_secs_f64();
-    let with = |ran: &Ran| slowdown(ran, ran.ended.since(ran.began));
-    let without = |ran: &Ran| slowdown(ran, ran.alone);
     let sums = [
         (format!("{class} ended"), ran.clone().count() as u64),
-        (format!("{class}: response, s"), sum(response)),
-        (format!("{class}: slowdown, thousandths"), sum(with)),
+        (
+            format!("{class}: response, s"),
+            sum(|ran: &Ran| ran.ended.since(ran.submitted).as_secs_f64()),
+        ),
+        (
+            format!("{class}: slowdown, thousandths"),
+            sum(|ran: &Ran| slowdown(ran, ran.ended.since(ran.began))),
+        ),
         (
             format!("{class}: slowdown without overhead, thousandths"),
-            sum(without),
+            sum(|ran: &Ran| slowdown(ran, ran.alone)),
         ),
     ];
     sums.into_iter()
@@ -290,16 +303,18 @@ fn load(bars: &[Bar], began: Timestamp) -> Vec<LoadRecord> {
     let mut running = 0;
     let mut local = 0;
     let count = |number: i64| u32::try_from(number).unwrap_or(0);
-    let step = |(at, (more, more_local)): (Timestamp, (i64, i64))| {
-        running += more;
-        local += more_local;
-        LoadRecord {
-            at,
-            running: count(running),
-            held: 0,
-            local: count(local),
-            down: 0,
-        }
-    };
-    changes.into_iter().map(step).collect()
+    changes
+        .into_iter()
+        .map(|(at, (more, more_local)): (Timestamp, (i64, i64))| {
+            running += more;
+            local += more_local;
+            LoadRecord {
+                at,
+                running: count(running),
+                held: 0,
+                local: count(local),
+                down: 0,
+            }
+        })
+        .collect()
 }

@@ -58,7 +58,6 @@ pub(super) fn record(
     let sites = outcome
         .world
         .read(|world| traces(world, &attempts, bookings, (began, busy, ended)));
-    let step = |&(at, waiting): &(Timestamp, u32)| QueueStep { at, waiting };
     RunRecord {
         label: label.to_owned(),
         seed,
@@ -66,7 +65,11 @@ pub(super) fn record(
         ended,
         sites,
         attempts,
-        queue: outcome.queue.iter().map(step).collect(),
+        queue: outcome
+            .queue
+            .iter()
+            .map(|&(at, waiting): &(Timestamp, u32)| QueueStep { at, waiting })
+            .collect(),
         counters: counters(&outcome),
         jobs: outcome.jobs.into_iter().map(|job| job.row).collect(),
     }
@@ -79,31 +82,35 @@ fn counters(outcome: &ExperimentOutcome<KeptJob>) -> BTreeMap<String, u64> {
             .map(|job| u64::from(count(&job.setbacks)))
             .sum()
     };
-    let local = |world: &World| {
-        world
-            .sites()
-            .iter()
-            .map(SimulatedCluster::local_ended)
-            .sum()
-    };
-    let deeds = |world: &World| killed_by_nodes(world.ledger().entries());
     let bookings = outcome.bookings.all().len();
     let moves = outcome.bookings.moves();
-    let waited = |world: &World| world.sites().iter().map(waits_of_local).sum::<u64>() / 1_000;
     let reserved = [
         ("reservations confirmed".to_owned(), bookings as u64),
         ("promised starts brought forward".to_owned(), moves),
     ];
     let counters = BTreeMap::from([
         ("durable changes".to_owned(), outcome.changes),
-        ("local jobs ended".to_owned(), outcome.world.read(local)),
+        (
+            "local jobs ended".to_owned(),
+            outcome.world.read(|world: &World| {
+                world
+                    .sites()
+                    .iter()
+                    .map(SimulatedCluster::local_ended)
+                    .sum()
+            }),
+        ),
         (
             "wait of local jobs, s".to_owned(),
-            outcome.world.read(waited),
+            outcome.world.read(|world: &World| {
+                world.sites().iter().map(waits_of_local).sum::<u64>() / 1_000
+            }),
         ),
         (
             "components killed by failing nodes".to_owned(),
-            outcome.world.read(deeds),
+            outcome
+                .world
+                .read(|world: &World| killed_by_nodes(world.ledger().entries())),
         ),
         ("components moved".to_owned(), outcome.moved),
         (
@@ -193,8 +200,9 @@ fn row(job: &Job) -> RunJob {
 }
 
 fn attempt_rows(world: &World, rounds: &BTreeMap<AttemptKey, Round>) -> Vec<AttemptRow> {
-    let place = |name: &SiteName| world.index_of(name).map_or(usize::MAX, SiteIndex::index);
-    attempts::rows(world.ledger().entries(), rounds, place)
+    attempts::rows(world.ledger().entries(), rounds, |name: &SiteName| {
+        world.index_of(name).map_or(usize::MAX, SiteIndex::index)
+    })
 }
 
 fn traces(
@@ -203,33 +211,41 @@ fn traces(
     bookings: &[ComponentBooking],
     (began, busy, ended): (Timestamp, Timestamp, Timestamp),
 ) -> Vec<SiteTrace> {
-    let trace = |(place, site): (usize, &SimulatedCluster)| {
-        let ours = attempts.iter().filter(|row| row.site == place);
-        let mut bars: Vec<Bar> = ours.flat_map(|row| attempts::bars(row, ended)).collect();
-        bars.extend(share_bars(site.load(), LoadKind::Local, ended));
-        bars.extend(share_bars(site.load(), LoadKind::Down, ended));
-        let bars_dropped = bars.len().saturating_sub(BARS_MAX) as u64;
-        if bars_dropped > 0 {
-            bars.sort_by_key(|bar| bar.from.0.abs_diff(busy.0));
-            bars.truncate(BARS_MAX);
-        }
-        bars.sort_by_key(|bar| bar.from);
-        SiteTrace {
-            name: site.name().to_string(),
-            processors: site.processors(),
-            load: site.load().iter().map(load_step).collect(),
-            bars,
-            bars_dropped,
-            bookings: booked(bookings, site.name()).take(BARS_MAX).collect(),
-            local_days: local_days(site, began),
-        }
-    };
-    world.sites().iter().enumerate().map(trace).collect()
+    world
+        .sites()
+        .iter()
+        .enumerate()
+        .map(|(place, site): (usize, &SimulatedCluster)| {
+            let ours = attempts.iter().filter(|row| row.site == place);
+            let mut bars: Vec<Bar> = ours.flat_map(|row| attempts::bars(row, ended)).collect();
+            bars.extend(share_bars(site.load(), LoadKind::Local, ended));
+            bars.extend(share_bars(site.load(), LoadKind::Down, ended));
+            let bars_dropped = bars.len().saturating_sub(BARS_MAX) as u64;
+            if bars_dropped > 0 {
+                bars.sort_by_key(|bar| bar.from.0.abs_diff(busy.0));
+                bars.truncate(BARS_MAX);
+            }
+            bars.sort_by_key(|bar| bar.from);
+            SiteTrace {
+                name: site.name().to_string(),
+                processors: site.processors(),
+                load: site.load().iter().map(load_step).collect(),
+                bars,
+                bars_dropped,
+                bookings: booked(bookings, site.name()).take(BARS_MAX).collect(),
+                local_days: local_days(site, began),
+            }
+        })
+        .collect()
 }
 
 fn local_days(site: &SimulatedCluster, began: Timestamp) -> Vec<LocalDay> {
-    let of = |start: &cluster::LocalStart| (start.submitted, start.began, start.run_time);
-    LocalDay::sums(began, site.local_starts().iter().map(of))
+    LocalDay::sums(
+        began,
+        site.local_starts()
+            .iter()
+            .map(|start: &cluster::LocalStart| (start.submitted, start.began, start.run_time)),
+    )
 }
 
 /// The reservations at a site.

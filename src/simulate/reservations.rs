@@ -85,12 +85,15 @@ impl Wishes {
     /// How a job of this estimate has the sites ranked that it asks.
     pub(super) fn preferences(&self, estimate: DurationMs) -> Option<Preferences> {
         let objective = self.reservations?.objective?;
-        let benchmark = |(name, best): (&Arc<str>, &Score)| Benchmark {
-            name: name.clone(),
-            reference: *best,
-            run_time: estimate,
-        };
-        let benchmarks = self.best.iter().map(benchmark).collect();
+        let benchmarks = self
+            .best
+            .iter()
+            .map(|(name, best): (&Arc<str>, &Score)| Benchmark {
+                name: name.clone(),
+                reference: *best,
+                run_time: estimate,
+            })
+            .collect();
         let run_time = Some(estimate);
         Some(Preferences {
             objective,

@@ -98,18 +98,20 @@ impl Study {
             .seeds
             .iter()
             .flat_map(|seed| self.variants.iter().map(move |v| (*seed, v)));
-        let named = |(index, (seed, variant)): (usize, (u64, _))| {
-            let variant: &Variant = variant;
-            (
-                RunName {
-                    index,
-                    label: variant.label.clone(),
-                    seed,
-                },
-                variant,
-            )
-        };
-        pairs.enumerate().map(named).collect()
+        pairs
+            .enumerate()
+            .map(|(index, (seed, variant)): (usize, (u64, _))| {
+                let variant: &Variant = variant;
+                (
+                    RunName {
+                        index,
+                        label: variant.label.clone(),
+                        seed,
+                    },
+                    variant,
+                )
+            })
+            .collect()
     }
 
     /// Lines for people: what is simulated.
@@ -142,20 +144,19 @@ pub fn run(study: &Study, watcher: &Arc<dyn Watcher>) -> Result<Vec<RunRecord>, 
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, RunRecord)>> = Mutex::default();
     let failed: Mutex<Option<SimulateError>> = Mutex::default();
-    let work = || {
-        while let Some((name, variant)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if lock(&failed).is_some() {
-                return;
-            }
-            match one(study, name, variant, watcher) {
-                Ok(record) => lock(&done).push((name.index, record)),
-                Err(error) => drop(lock(&failed).get_or_insert(error)),
-            }
-        }
-    };
     std::thread::scope(|scope| {
         for _ in 0..study.at_once.clamp(1, runs.len().max(1)) {
-            scope.spawn(work);
+            scope.spawn(|| {
+                while let Some((name, variant)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if lock(&failed).is_some() {
+                        return;
+                    }
+                    match one(study, name, variant, watcher) {
+                        Ok(record) => lock(&done).push((name.index, record)),
+                        Err(error) => drop(lock(&failed).get_or_insert(error)),
+                    }
+                }
+            });
         }
     });
     if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -177,8 +178,8 @@ fn one(
     watcher.begins(name, &ready.notes);
     let hearing = watcher.clone();
     let run = name.clone();
-    let progress = move |at: Timestamp, ended| hearing.goes_on(&run, at.since(BEGINS), ended);
-    let record = ready.run(progress)?;
+    let record =
+        ready.run(move |at: Timestamp, ended| hearing.goes_on(&run, at.since(BEGINS), ended))?;
     watcher.ends(name, &record);
     Ok(record)
 }

@@ -31,18 +31,20 @@ pub(super) fn world(
     begins: Timestamp,
 ) -> Result<World, InvalidId> {
     let sites = grid.sites.iter().map(cluster).collect::<Result<_, _>>()?;
-    let link = |link: &super::grid::BuiltLink| LinkSpec {
-        from: link.from.clone(),
-        to: link.to.clone(),
-        bandwidth: link.bandwidth,
-        latency: link.latency,
-    };
-    let links: Vec<LinkSpec> = grid.links.iter().map(link).collect();
+    let links: Vec<LinkSpec> = grid
+        .links
+        .iter()
+        .map(|link: &super::grid::BuiltLink| LinkSpec {
+            from: link.from.clone(),
+            to: link.to.clone(),
+            bandwidth: link.bandwidth,
+            latency: link.latency,
+        })
+        .collect();
     Ok(World::new(sites, &links, pace, seed, begins))
 }
 
 fn cluster(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
-    let file = |(name, size): (&LogicalName, &Bytes)| Ok((path(name)?, content(name, *size)));
     Ok(ClusterSpec {
         name: site.name.clone(),
         nodes: site.nodes,
@@ -54,7 +56,7 @@ fn cluster(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
         files: site
             .files
             .iter()
-            .map(file)
+            .map(|(name, size): (&LogicalName, &Bytes)| Ok((path(name)?, content(name, *size))))
             .collect::<Result<_, InvalidId>>()?,
     })
 }
@@ -112,28 +114,31 @@ pub(super) fn files(grid: &BuiltGrid) -> Result<Vec<(LogicalName, SiteName, RelP
 
 /// When which node fails, at all sites.
 pub(super) fn failures(grid: &BuiltGrid) -> Vec<NodeFailure> {
-    let of_site = |site: &BuiltSite| -> Vec<NodeFailure> {
-        let failure = |how: Failing, down: &NodeDown| {
-            let NodeDown { at, node, repair } = *down;
-            NodeFailure {
-                how,
-                at,
-                site: site.name.clone(),
-                node,
-                repair,
-            }
-        };
-        let down = site
-            .node_failures
-            .iter()
-            .map(|down| failure(Failing::Down, down));
-        let holes = site
-            .black_holes
-            .iter()
-            .map(|hole| failure(Failing::BlackHole, hole));
-        down.chain(holes).collect()
-    };
-    let mut failures: Vec<NodeFailure> = grid.sites.iter().flat_map(of_site).collect();
+    let mut failures: Vec<NodeFailure> = grid
+        .sites
+        .iter()
+        .flat_map(|site: &BuiltSite| -> Vec<NodeFailure> {
+            let failure = |how: Failing, down: &NodeDown| {
+                let NodeDown { at, node, repair } = *down;
+                NodeFailure {
+                    how,
+                    at,
+                    site: site.name.clone(),
+                    node,
+                    repair,
+                }
+            };
+            let down = site
+                .node_failures
+                .iter()
+                .map(|down| failure(Failing::Down, down));
+            let holes = site
+                .black_holes
+                .iter()
+                .map(|hole| failure(Failing::BlackHole, hole));
+            down.chain(holes).collect()
+        })
+        .collect();
     failures.sort_by_key(|failure| failure.at);
     failures
 }
@@ -179,10 +184,11 @@ pub(super) fn planned(
     let mut spec = jobs::job(&job.components, job.run_time, wall_time, 0)?;
     if slowdown.per_mille > 0 {
         let word: Arc<str> = slowdown.per_mille.to_string().into();
-        let slow = |program: &mut Program| program.arguments.push(word.clone());
-        spec.components
-            .iter_mut()
-            .for_each(|component| component.program.change(slow));
+        spec.components.iter_mut().for_each(|component| {
+            component
+                .program
+                .change(|program: &mut Program| program.arguments.push(word.clone()))
+        });
     }
     spec.name = Some(job.name.as_str().into());
     spec.priority = job.priority;

@@ -60,14 +60,16 @@ pub(super) fn found(directory: &Path) -> Vec<Record> {
     let written = files
         .iter()
         .filter(|file| file.extension() == Some(OsStr::new("json")));
-    let read = |file: &PathBuf| match Record::load(file) {
-        Ok(record) => Some(record),
-        Err(error) => {
-            tracing::warn!(file = %file.display(), %error, "an upload is left alone");
-            None
-        }
-    };
-    let records: Vec<Record> = written.clone().filter_map(read).collect();
+    let records: Vec<Record> = written
+        .clone()
+        .filter_map(|file: &PathBuf| match Record::load(file) {
+            Ok(record) => Some(record),
+            Err(error) => {
+                tracing::warn!(file = %file.display(), %error, "an upload is left alone");
+                None
+            }
+        })
+        .collect();
     // A part without a word about it, or of an upload that is over, belongs to nobody; that of one
     // which cannot be read is left with it.
     let over: BTreeSet<&str> = records
@@ -76,15 +78,16 @@ pub(super) fn found(directory: &Path) -> Vec<Record> {
         .map(|record| &*record.id)
         .collect();
     let known: BTreeSet<&OsStr> = written.filter_map(|file| file.file_stem()).collect();
-    let is_left = |file: &&PathBuf| match (file.extension(), file.file_stem()) {
-        (Some(end), Some(stem)) if end == "part" => {
-            !known.contains(stem) || stem.to_str().is_some_and(|id| over.contains(id))
-        }
-        // An earlier version gave these names to what was half-made.
-        (None, Some(stem)) => stem.to_string_lossy().starts_with(".tmp"),
-        _ => file.file_name().is_some_and(cospan_durable::is_half_made),
-    };
-    for file in files.iter().filter(is_left) {
+    for file in files.iter().filter(
+        |file: &&PathBuf| match (file.extension(), file.file_stem()) {
+            (Some(end), Some(stem)) if end == "part" => {
+                !known.contains(stem) || stem.to_str().is_some_and(|id| over.contains(id))
+            }
+            // An earlier version gave these names to what was half-made.
+            (None, Some(stem)) => stem.to_string_lossy().starts_with(".tmp"),
+            _ => file.file_name().is_some_and(cospan_durable::is_half_made),
+        },
+    ) {
         if let Err(error) = remove(file) {
             tracing::warn!(file = %file.display(), %error, "cannot remove what is left of an upload");
         }

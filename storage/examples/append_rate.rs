@@ -113,13 +113,15 @@ fn measure(
 }
 
 fn unit(number: u64, parts: UnitValues) -> Unit {
-    let change = |&(part, bytes): &(&str, usize)| KeyChange {
-        key: Key::from(format!("j/{number:016x}/{part}").as_str()),
-        expected: Some(Version(0)),
-        value: Some((0..bytes).map(|i| (number as usize + i) as u8).collect()),
-    };
     Unit {
-        changes: parts.iter().map(change).collect(),
+        changes: parts
+            .iter()
+            .map(|&(part, bytes): &(&str, usize)| KeyChange {
+                key: Key::from(format!("j/{number:016x}/{part}").as_str()),
+                expected: Some(Version(0)),
+                value: Some((0..bytes).map(|i| (number as usize + i) as u8).collect()),
+            })
+            .collect(),
     }
 }
 

@@ -111,12 +111,11 @@ fn opening(
         let cpu = cpu_seconds();
         let mut loader = Loader::with_threads(1, Bytes(u64::MAX));
         let mut problem = Ok(());
-        let mut load = |stored| {
+        let opened = open_and_load(path, &options, Arc::new(|_| {}), &mut |stored| {
             if problem.is_ok() {
                 problem = loader.take(stored);
             }
-        };
-        let opened = open_and_load(path, &options, Arc::new(|_| {}), &mut load)?;
+        })?;
         problem?;
         let jobs = loader.finish()?.jobs.len();
         let took = begun.elapsed().as_secs_f64();
@@ -220,29 +219,6 @@ fn component(index: u8) -> Result<ComponentSpec, Box<dyn Error>> {
 
 fn placed(job: &Job) -> Result<Job, Box<dyn Error>> {
     let at = Timestamp(1_700_000_060_000);
-    let component = |index: u8| -> Result<Component, Box<dyn Error>> {
-        let content = Content {
-            digest: Digest([index; 32]),
-            size: Bytes(1 << 20),
-        };
-        let sources = vec![ContentSource {
-            content,
-            from: "leiden".parse()?,
-            chunk: None,
-        }];
-        let transfer_time = DurationMs(1_000);
-        let placement = Placement {
-            site: "delft".parse()?,
-            sources,
-            transfer_time,
-            share: None,
-            acquisition: Default::default(),
-        };
-        Ok(Component {
-            placement: Some(placement),
-            ..Component::default()
-        })
-    };
     Ok(Job {
         revision: 2,
         round: Round(1),
@@ -250,7 +226,31 @@ fn placed(job: &Job) -> Result<Job, Box<dyn Error>> {
             at,
             start_estimate: at,
         },
-        components: (0..3).map(component).collect::<Result<_, _>>()?,
+        components: (0..3)
+            .map(|index: u8| -> Result<Component, Box<dyn Error>> {
+                let content = Content {
+                    digest: Digest([index; 32]),
+                    size: Bytes(1 << 20),
+                };
+                let sources = vec![ContentSource {
+                    content,
+                    from: "leiden".parse()?,
+                    chunk: None,
+                }];
+                let transfer_time = DurationMs(1_000);
+                let placement = Placement {
+                    site: "delft".parse()?,
+                    sources,
+                    transfer_time,
+                    share: None,
+                    acquisition: Default::default(),
+                };
+                Ok(Component {
+                    placement: Some(placement),
+                    ..Component::default()
+                })
+            })
+            .collect::<Result<_, _>>()?,
         ..job.clone()
     })
 }

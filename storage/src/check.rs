@@ -105,16 +105,17 @@ impl Wreck {
             Err(error) => return Err(error),
         };
         let named = marker.as_ref().ok().and_then(Marker::engine);
-        let found = || {
-            EngineKind::ALL
-                .iter()
-                .copied()
-                .find(|kind| path.join(kind.file()).exists())
-        };
-        let engine = named.or_else(found).ok_or_else(|| StoreError::Damaged {
-            place: directory.place(),
-            problem: "no engine of this program has a file there".into(),
-        })?;
+        let engine = named
+            .or_else(|| {
+                EngineKind::ALL
+                    .iter()
+                    .copied()
+                    .find(|kind| path.join(kind.file()).exists())
+            })
+            .ok_or_else(|| StoreError::Damaged {
+                place: directory.place(),
+                problem: "no engine of this program has a file there".into(),
+            })?;
         let place = directory.place();
         let options = StoreOptions::new(engine);
         let reader = guarded(&place, || Ok(options.open_engine(&directory)?.reader()))?;

@@ -100,13 +100,12 @@ impl KnownFloor {
             FoundStore::Reached(reached) => reached.seq >= self.floor.seq,
             FoundStore::Of { instance, of } => instance == of,
         };
-        let gap = || Gap {
+        (!is_whole).then(|| Gap {
             place: place.into(),
             by: self.by.clone(),
             known: self.floor,
             found,
-        };
-        (!is_whole).then(gap)
+        })
     }
 
     /// # Errors

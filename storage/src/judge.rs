@@ -28,10 +28,13 @@ pub(crate) struct PendingUnit {
 
 impl PendingUnit {
     pub(crate) fn new(epoch: Epoch, token: UnitToken, unit: Unit) -> Self {
-        let size = |change: &KeyChange| {
-            change.key.0.len() + change.value.as_ref().map_or(0, |value| value.len())
-        };
-        let bytes = unit.changes.iter().map(size).sum();
+        let bytes = unit
+            .changes
+            .iter()
+            .map(|change: &KeyChange| {
+                change.key.0.len() + change.value.as_ref().map_or(0, |value| value.len())
+            })
+            .sum();
         let unit = unit.check().map(|()| unit);
         Self {
             epoch,

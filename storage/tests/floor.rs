@@ -306,9 +306,11 @@ impl Warnings {
     fn await_one_of(&self, place: &Path) {
         let (said, more) = &*self.0;
         let place = place.display().to_string();
-        let is_missing = |said: &mut Vec<String>| !said.iter().any(|text| text.contains(&place));
         let patience = Duration::from_secs(60);
-        let waited = more.wait_timeout_while(said.lock().unwrap(), patience, is_missing);
+        let waited =
+            more.wait_timeout_while(said.lock().unwrap(), patience, |said: &mut Vec<String>| {
+                !said.iter().any(|text| text.contains(&place))
+            });
         assert!(!waited.unwrap().1.timed_out(), "nothing is said of {place}");
     }
 }

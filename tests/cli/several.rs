@@ -21,11 +21,10 @@ fn sweep() -> Fake {
                 _ => "running",
             };
             let at = "2026-03-01T12:00:00Z";
-            let row = |id: u64| {
+            FakeAnswer::json(&json!({ "jobs": (1..=RUNS).rev().map(|id: u64| {
                 json!({ "id": id, "owner": "a", "state": state(id), "since": at, "group": 1,
                     "submitted_at": at, "priority": "low", "components": 1, "processors": 1 })
-            };
-            FakeAnswer::json(&json!({ "jobs": (1..=RUNS).rev().map(row).collect::<Vec<_>>() }))
+            }).collect::<Vec<_>>() }))
         }
         "/v1/jobs/3" => FakeAnswer::json(&job(3, "failed")),
         "/v1/jobs/3/explain" => FakeAnswer::json(&json!({
@@ -73,11 +72,10 @@ fn logs() -> Fake {
     Fake::start(|request| match request.path.as_str() {
         "/v1/jobs" => {
             let at = "2026-03-01T12:00:00Z";
-            let row = |id: u64| {
+            FakeAnswer::json(&json!({ "jobs": (1..=3).rev().map(|id: u64| {
                 json!({ "id": id, "owner": "a", "state": "running", "since": at, "group": 1,
                     "submitted_at": at, "priority": "low", "components": 1, "processors": 1 })
-            };
-            FakeAnswer::json(&json!({ "jobs": (1..=3).rev().map(row).collect::<Vec<_>>() }))
+            }).collect::<Vec<_>>() }))
         }
         "/v1/jobs/1" | "/v1/jobs/2" => FakeAnswer::json(&job(id(request), "finished")),
         "/v1/jobs/3" => FakeAnswer::json(&job(3, "running")),

@@ -108,15 +108,17 @@ impl Keys<'_> {
     /// The command with what it is about, as a token has it asked: its exit code, and all that it
     /// printed.
     fn ask(&self, token: &str, command: &str, job: &str, file: &str) -> (i32, String) {
-        let word = |word: &str| match word {
-            "ID" => job.to_owned(),
-            "FILE" => file.to_owned(),
-            other => match self.words.iter().find(|(name, _)| *name == other) {
-                Some((_, stands_for)) => stands_for.clone(),
-                None => other.to_owned(),
-            },
-        };
-        let words: Vec<String> = command.split(' ').map(word).collect();
+        let words: Vec<String> = command
+            .split(' ')
+            .map(|word: &str| match word {
+                "ID" => job.to_owned(),
+                "FILE" => file.to_owned(),
+                other => match self.words.iter().find(|(name, _)| *name == other) {
+                    Some((_, stands_for)) => stands_for.clone(),
+                    None => other.to_owned(),
+                },
+            })
+            .collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let output = self
             .scene
@@ -247,14 +249,17 @@ fn every_command_answers_every_role_as_the_table_allows_and_no_more() {
 #[test]
 fn every_command_in_the_table_of_roles_is_asked_as_every_role() {
     let table = cospan::http::access_table();
-    let last = |row: &str| {
-        row.trim_end_matches(" |")
-            .rsplit("| ")
-            .next()
-            .unwrap_or("")
-            .to_owned()
-    };
-    let listed = table.lines().skip(2).map(last).collect::<Vec<_>>();
+    let listed = table
+        .lines()
+        .skip(2)
+        .map(|row: &str| {
+            row.trim_end_matches(" |")
+                .rsplit("| ")
+                .next()
+                .unwrap_or("")
+                .to_owned()
+        })
+        .collect::<Vec<_>>();
     let listed: BTreeSet<&str> = listed
         .iter()
         .flat_map(|row| row.split(", "))

@@ -33,13 +33,12 @@ fn left() -> Left {
     api.must("/v1/jobs", &json!(more)).unwrap();
     until("one of them has ended", || {
         let jobs = api.want("/v1/jobs").unwrap();
-        let ended = |job: &&Value| job["state"] == "finished";
         // Beside the first: others are on their way, or wait.
         jobs["jobs"]
             .as_array()
             .unwrap()
             .iter()
-            .filter(ended)
+            .filter(|job: &&Value| job["state"] == "finished")
             .count()
             > 1
     });

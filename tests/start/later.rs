@@ -103,8 +103,11 @@ fn a_component_begins_after_the_others_also_across_a_kill() {
         .iter()
         .map(|site| site.root.join("leases.json"));
     let roots: Vec<PathBuf> = roots.collect();
-    let is_free = |root: &PathBuf| std::fs::read_to_string(root).unwrap().trim() == "{}";
-    until("the rest is given back", || roots.iter().all(is_free));
+    until("the rest is given back", || {
+        roots
+            .iter()
+            .all(|root: &PathBuf| std::fs::read_to_string(root).unwrap().trim() == "{}")
+    });
 }
 
 #[test]

@@ -29,15 +29,18 @@ fn job_file_for(
     let began: Vec<PathBuf> = (0..components)
         .map(|n| environment.path().join(format!("{name}-{n}.began")))
         .collect();
-    let component = |(n, began): (usize, &PathBuf)| {
-        let line = format!("date +%s%3N > {began:?}");
-        let arguments = ["-c", &line];
-        json!({
-            "name": format!("c{n}"), "processors": 2,
-            "executable": "/bin/sh", "arguments": arguments,
+    let components: Vec<Value> = began
+        .iter()
+        .enumerate()
+        .map(|(n, began): (usize, &PathBuf)| {
+            let line = format!("date +%s%3N > {began:?}");
+            let arguments = ["-c", &line];
+            json!({
+                "name": format!("c{n}"), "processors": 2,
+                "executable": "/bin/sh", "arguments": arguments,
+            })
         })
-    };
-    let components: Vec<Value> = began.iter().enumerate().map(component).collect();
+        .collect();
     let job = json!({ "name": name, "wall_time": wall_time, "component": components });
     let file = environment.path().join(format!("{name}.json"));
     std::fs::write(&file, job.to_string()).unwrap();
@@ -148,8 +151,9 @@ fn a_promise_that_a_site_lost_meanwhile_is_made_anew_long_before_the_start() {
     server.kill().unwrap();
     std::fs::write(roots[0].join("leases.json"), "{}").unwrap();
     server.start().unwrap();
-    let is_anew = || roots.iter().all(|root| tags(root).len() == 1) && tags(roots[0]) != before;
-    until("both sites hold another one", is_anew);
+    until("both sites hold another one", || {
+        roots.iter().all(|root| tags(root).len() == 1) && tags(roots[0]) != before
+    });
     until_it_is(&server, 1, "placed");
     let state = || job(&server, 1)["reservation"]["state"].clone();
     until("it is promised again", || state() == "confirmed");
@@ -223,14 +227,14 @@ fn a_job_that_would_last_into_a_promise_waits_and_a_short_one_runs() {
     let (file, _) = job_file_for(&environment, "short", 1, "1m");
     assert!(client(&environment, &["submit", &file]).status.success());
     until_it_is(&server, 3, "finished");
-    let is_reserved = |verdict: &Value| {
-        let detail = verdict["detail"].as_str().unwrap();
-        verdict["code"] == "reserved" && detail.contains("2 of 2, until then 2 idle")
-    };
     until("both sites are reserved later, and idle now", || {
         let explained = server.api().unwrap().want("/v1/jobs/2/explain").unwrap();
         let verdicts = explained["verdicts"].as_array().unwrap();
-        verdicts.len() == 2 && verdicts.iter().all(is_reserved)
+        verdicts.len() == 2
+            && verdicts.iter().all(|verdict: &Value| {
+                let detail = verdict["detail"].as_str().unwrap();
+                verdict["code"] == "reserved" && detail.contains("2 of 2, until then 2 idle")
+            })
     });
 
     assert!(
@@ -260,12 +264,11 @@ fn a_promise_is_moved_kept_if_it_cannot_be_and_given_back() {
     let second = job(&server, 1)["reservation"]["start"].clone();
     assert_ne!(first, second);
     let roots: Vec<&Path> = environment.sites.iter().map(|site| &*site.root).collect();
-    let one_each = || {
+    until("the old ones are given back", || {
         roots
             .iter()
             .all(|root| held(root).as_object().unwrap().len() == 1)
-    };
-    until("the old ones are given back", one_each);
+    });
 
     // The sites are full with what they promised.
     let start = second.as_str().unwrap();

@@ -185,11 +185,11 @@ impl ControlPlane {
         let request = sharing::of_owner(checked.request, by, defaults);
         if !submission.allow_unplaceable {
             let spec = &submission.spec;
-            let name = |component| spec.name_of(component, spec.components.len());
             self.can_ever_be_placed(&request)
                 .map_err(|error| ApiRefusal::Unplaceable {
                     index,
-                    problem: error.naming(name),
+                    problem: error
+                        .naming(|component| spec.name_of(component, spec.components.len())),
                 })?;
         }
         self.check_within(by, &submission.spec).map_err(invalid)?;
@@ -271,15 +271,15 @@ impl ControlPlane {
         let mut chunked = inputs.filter(|input| input.feed == Feed::Chunk).peekable();
         chunked.peek()?;
         let view = self.shared.view.load();
-        let is_directory = |input: &&Input| {
-            let entry = view
-                .files
-                .get(&input.file.name)
-                .and_then(|file| file.entry.as_ref());
-            entry.is_some_and(|entry| entry.directory && input.file.bound == Some(entry.content))
-        };
         chunked
-            .find(is_directory)
+            .find(|input: &&Input| {
+                let entry = view
+                    .files
+                    .get(&input.file.name)
+                    .and_then(|file| file.entry.as_ref());
+                entry
+                    .is_some_and(|entry| entry.directory && input.file.bound == Some(entry.content))
+            })
             .map(|input| input.file.name.clone())
     }
 
@@ -288,20 +288,23 @@ impl ControlPlane {
             return Ok(());
         }
         let view = self.shared.view.load();
-        let content = |name: &LogicalName| {
+        Arc::make_mut(&mut submission.spec).bind_inputs(|name: &LogicalName| {
             view.files
                 .get(name)?
                 .entry
                 .as_ref()
                 .map(|entry| entry.content)
-        };
-        Arc::make_mut(&mut submission.spec).bind_inputs(content)
+        })
     }
 
     fn can_ever_be_placed(&self, request: &Arc<PlacementRequest>) -> Result<(), Unplaceable> {
         let grid = self.shapes();
-        let fits = |fitting: &Arc<PlacementRequest>| Arc::ptr_eq(fitting, request);
-        if self.lock_shapes().fitting.as_ref().is_some_and(fits) {
+        if self
+            .lock_shapes()
+            .fitting
+            .as_ref()
+            .is_some_and(|fitting: &Arc<PlacementRequest>| Arc::ptr_eq(fitting, request))
+        {
             return Ok(());
         }
         can_ever_be_placed(request, &grid)?;
@@ -455,8 +458,10 @@ impl ControlPlane {
     ) -> Result<T, SiteError> {
         let cluster = self.shared.actors.clusters.addr(site);
         let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
-        let unknown = |error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string());
-        cluster.send(call).await.map_err(unknown)?
+        cluster
+            .send(call)
+            .await
+            .map_err(|error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string()))?
     }
 
     /// Reads a piece of a file or log at a site.

@@ -205,6 +205,9 @@ impl SiteStarts {
 
 /// Slots as far as all of them are known.
 fn known(slots: &[FreeSlot], until: Option<Timestamp>) -> Vec<FreeSlot> {
-    let is_known = |slot: &&FreeSlot| until.is_none_or(|until| slot.span.from < until);
-    slots.iter().filter(is_known).cloned().collect()
+    slots
+        .iter()
+        .filter(|slot: &&FreeSlot| until.is_none_or(|until| slot.span.from < until))
+        .cloned()
+        .collect()
 }

@@ -153,8 +153,9 @@ pub fn reach_each(effects: &[&'static str], point: CrashPoint) {
 
 /// Passes a point for an effect of this name.
 pub fn reach_for(effect: &str, point: CrashPoint) {
-    let panics = |hook: &mut Option<Hook>| hook.as_mut().is_some_and(|hook| hook(effect, point));
-    if HOOK.with_borrow_mut(panics) {
+    if HOOK.with_borrow_mut(|hook: &mut Option<Hook>| {
+        hook.as_mut().is_some_and(|hook| hook(effect, point))
+    }) {
         // Without a word from the hook of panics: there may be many.
         resume_unwind(Box::new("a planted panic"));
     }

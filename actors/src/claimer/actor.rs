@@ -175,8 +175,11 @@ impl Claimer {
         now: Timestamp,
     ) -> BTreeMap<SiteName, Timestamp> {
         let mut sites = BTreeMap::new();
-        let goes_anywhere = |c: &Component| c.awaits_restart() && !c.is_to_begin_later();
-        if job.components.iter().any(goes_anywhere) {
+        if job
+            .components
+            .iter()
+            .any(|c: &Component| c.awaits_restart() && !c.is_to_begin_later())
+        {
             let expired = now - self.shared.settings.information_expiry;
             sites.extend(self.shared.sites.keys().map(|site| (site.clone(), expired)));
         }

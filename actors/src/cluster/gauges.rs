@@ -42,13 +42,12 @@ impl Gauges {
                 .site_processors
                 .with_label_values(&[site.as_str(), usage])
         };
-        let state = |name| metrics.site_state.with_label_values(&[site.as_str(), name]);
         Self {
             total: processors("total"),
             idle: processors("idle"),
             held: processors("held"),
             calls: metrics.mailbox_depth.with_label_values(&["cluster"]),
-            states: STATES.map(state),
+            states: STATES.map(|name| metrics.site_state.with_label_values(&[site.as_str(), name])),
         }
     }
 

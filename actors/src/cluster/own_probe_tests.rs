@@ -122,8 +122,11 @@ fn a_site_that_does_not_run_our_own_probe_either_is_unusable() {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
         accuse(&world).await;
-        let is_open = |world: &MemoryWorld| matches!(record(world).breaker, Breaker::Open { .. });
-        world.until("it takes nothing", is_open).await;
+        world
+            .until("it takes nothing", |world: &MemoryWorld| {
+                matches!(record(world).breaker, Breaker::Open { .. })
+            })
+            .await;
         let known = record(&world);
         assert_eq!(known.last_notification.0, 1);
         let told = known

@@ -155,9 +155,10 @@ impl ClusterActor {
         let site = self.site.clone();
         let tags = self.live_tags();
         let now = self.now();
-        let stale = |at: Timestamp| now.since(at) > DESCRIPTION_EXPIRY;
-        let describe =
-            self.described_at.is_none_or(stale) || !self.contact.contact().is_answering();
+        let describe = self
+            .described_at
+            .is_none_or(|at: Timestamp| now.since(at) > DESCRIPTION_EXPIRY)
+            || !self.contact.contact().is_answering();
         let metrics = self.shared.metrics.clone();
         let clock = self.shared.clock.clone();
         let files_first = self.half_silent;
@@ -168,10 +169,11 @@ impl ClusterActor {
             } else {
                 None
             };
-            let whole = |status: &SiteStatus| status.silence.is_none();
-            let answers = first
-                .as_ref()
-                .is_none_or(|first| first.as_ref().is_ok_and(whole));
+            let answers = first.as_ref().is_none_or(|first| {
+                first
+                    .as_ref()
+                    .is_ok_and(|status: &SiteStatus| status.silence.is_none())
+            });
             let describe = describe && answers;
             let description = if describe {
                 site.describe().await.map(Some)

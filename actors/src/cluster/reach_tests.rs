@@ -158,8 +158,11 @@ fn a_host_that_never_answers_delays_nobody_and_is_nobodys_error() {
 fn what_was_measured_counts_until_it_is_too_old() {
     paused(|| async {
         let world = world(|_| ());
-        let known = |w: &MemoryWorld| link(w, "Delft", "Leiden").measured_latency.is_some();
-        world.until("it is measured", known).await;
+        world
+            .until("it is measured", |w: &MemoryWorld| {
+                link(w, "Delft", "Leiden").measured_latency.is_some()
+            })
+            .await;
         for name in NAMES {
             world.at(name).inside().round_trips.clear();
         }
@@ -182,11 +185,12 @@ fn a_site_that_is_silent_is_told_to_measure_nothing() {
         world.at("Leiden").inside().up = false;
         world.shared.live.set_wanted(true);
         world.shared.actors.clusters.look_all();
-        let is_silent = |w: &MemoryWorld| {
-            let report = w.shared.live.site(&site("Leiden"));
-            report.is_some_and(|report| !report.contact.is_answering())
-        };
-        world.until("it is silent", is_silent).await;
+        world
+            .until("it is silent", |w: &MemoryWorld| {
+                let report = w.shared.live.site(&site("Leiden"));
+                report.is_some_and(|report| !report.contact.is_answering())
+            })
+            .await;
         let before = world.at("Leiden").inside().measured.len();
         tokio::time::sleep(60 * MINUTE).await;
         assert_eq!(world.at("Leiden").inside().measured.len(), before);
@@ -224,8 +228,11 @@ fn the_network_of_placement_follows_measurements_and_their_end() {
     paused(|| async {
         let world = world(|_| ());
         let slow = world.shared.network();
-        let known = |w: &MemoryWorld| link(w, "Delft", "Leiden").measured_latency.is_some();
-        world.until("it is measured", known).await;
+        world
+            .until("it is measured", |w: &MemoryWorld| {
+                link(w, "Delft", "Leiden").measured_latency.is_some()
+            })
+            .await;
         assert_ne!(world.shared.network(), slow);
         let bandwidth = slow.bandwidth(&site("Delft"), &site("Leiden"));
         assert_eq!(

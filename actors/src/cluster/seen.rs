@@ -105,28 +105,29 @@ mod tests {
     }
 
     fn holdings(each: &[(u64, bool)]) -> OrdMap<(JobId, ComponentIndex), Arc<Holding>> {
-        let holding = |&(job, awaited)| {
-            let component = ComponentIndex(0);
-            let resources = Resources::processors(1);
-            let site = site("Delft");
-            let visible_from = None;
-            let live = true;
-            let attempt = Attempt(1);
-            let origin = None;
-            let holding = Holding {
-                component,
-                attempt,
-                origin,
-                site,
-                resources,
-                visible_from,
-                live,
-                awaited,
-                queued: false,
-            };
-            ((JobId(job), component), Arc::new(holding))
-        };
-        each.iter().map(holding).collect()
+        each.iter()
+            .map(|&(job, awaited)| {
+                let component = ComponentIndex(0);
+                let resources = Resources::processors(1);
+                let site = site("Delft");
+                let visible_from = None;
+                let live = true;
+                let attempt = Attempt(1);
+                let origin = None;
+                let holding = Holding {
+                    component,
+                    attempt,
+                    origin,
+                    site,
+                    resources,
+                    visible_from,
+                    live,
+                    awaited,
+                    queued: false,
+                };
+                ((JobId(job), component), Arc::new(holding))
+            })
+            .collect()
     }
 
     #[test]

@@ -51,8 +51,9 @@ impl SiteQuestion {
     /// Puts it to the site. A new one is looked up first: an earlier request may have arrived,
     /// and its answer been lost.
     async fn put_to(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
-        let none = || SiteError::Unfit("it grants no reservations".to_owned());
-        let granting = site.reservations().ok_or_else(none)?;
+        let granting = site
+            .reservations()
+            .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))?;
         let order = &self.order;
         let lost = ReservationOutcome::Lost { next: None };
         match self.asked {
@@ -163,8 +164,12 @@ impl ClusterActor {
         }
         let view = self.shared.view.load();
         let all = view.sites.values().map(|record| &**record);
-        let find = |site: &SiteName| view.site_record(site);
-        if let Some(step) = together::due(self.record.state(), all, &find, self.now()) {
+        if let Some(step) = together::due(
+            self.record.state(),
+            all,
+            &|site: &SiteName| view.site_record(site),
+            self.now(),
+        ) {
             self.record.push(SiteCommand::SharedStep(step), None);
             self.turn(ctx);
         }
@@ -202,8 +207,11 @@ impl ClusterActor {
     pub(super) fn count_shared(&self, record: &SiteRecord, events: &[SiteEvent]) {
         let metrics = &self.shared.metrics.reservations;
         let site = self.name.as_str();
-        let holds = |shared: &&SharedReservation| shared.needs_lease() && shared.granted.is_some();
-        let held = record.shared.iter().filter(holds).count();
+        let held = record
+            .shared
+            .iter()
+            .filter(|shared: &&SharedReservation| shared.needs_lease() && shared.granted.is_some())
+            .count();
         if record.last_shared > Serial(0) {
             metrics
                 .held

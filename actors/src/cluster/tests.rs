@@ -256,10 +256,11 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
         world.shared.actors.clusters.look_all();
         world.at("Leiden").inside().half_silent = true;
         let unreachable = PlacementAcceptance::Closed(Hindrance::Unreachable);
-        let is_unreachable = |w: &MemoryWorld| {
-            grid(w).site(&site("Leiden")).expect("a site").acceptance == unreachable
-        };
-        world.until("nothing new goes there", is_unreachable).await;
+        world
+            .until("nothing new goes there", |w: &MemoryWorld| {
+                grid(w).site(&site("Leiden")).expect("a site").acceptance == unreachable
+            })
+            .await;
         let told_at = asked_at(&world, "Leiden");
         let tag = AttemptTag {
             instance: world.shared.instance,
@@ -271,9 +272,11 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
             .attempts
             .insert(tag, Observation::Starting);
         let seen = |w: &MemoryWorld| w.shared.live.site(&site("Leiden")).expect("a report");
-        let is_seen =
-            |w: &MemoryWorld| seen(w).observed.attempts.get(&tag) == Some(&Observation::Starting);
-        world.until("the attempt is seen", is_seen).await;
+        world
+            .until("the attempt is seen", |w: &MemoryWorld| {
+                seen(w).observed.attempts.get(&tag) == Some(&Observation::Starting)
+            })
+            .await;
         assert_eq!(
             asked_at(&world, "Leiden"),
             told_at,
@@ -342,10 +345,12 @@ fn a_call_that_finds_a_site_out_of_order_has_it_asked_at_once() {
             .clusters
             .addr(&site("Leiden"))
             .expect("an actor");
-        let ask = |site: Arc<dyn Site>| -> BoxFuture<'static, _> {
-            Box::pin(async move { site.status(&[]).await })
-        };
-        let call = Call::new(CallKind::Status, ask);
+        let call = Call::new(
+            CallKind::Status,
+            |site: Arc<dyn Site>| -> BoxFuture<'static, _> {
+                Box::pin(async move { site.status(&[]).await })
+            },
+        );
         let answer = cluster.send(call).await.expect("alive");
         assert!(
             matches!(answer, Err(SiteError::OutOfOrder(_))),

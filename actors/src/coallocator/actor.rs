@@ -98,12 +98,6 @@ impl CoAllocator {
         let queue = shared.settings.queue.clone();
         let seed = shared.settings.history_seed.clone();
         let queues = PlacementQueues::new(queue, seed);
-        let length = |class: Priority| {
-            shared
-                .metrics
-                .queue_length
-                .with_label_values(&[class.as_str()])
-        };
         let depth = shared
             .metrics
             .mailbox_depth
@@ -113,7 +107,12 @@ impl CoAllocator {
             depth,
             queues,
             groups: SweepGroups::default(),
-            lengths: Priority::ALL.map(length),
+            lengths: Priority::ALL.map(|class: Priority| {
+                shared
+                    .metrics
+                    .queue_length
+                    .with_label_values(&[class.as_str()])
+            }),
             grid: GridMaker::default(),
             plans: HolderLife::new(shared.clone()),
             bids: Bids::default(),

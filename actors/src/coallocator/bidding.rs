@@ -494,8 +494,11 @@ impl CoAllocator {
 
     /// A round about a job that changed meanwhile is over: nothing is deducted for it any more.
     pub(super) fn drop_void_round(&mut self, ctx: &mut Context<Self>) {
-        let is_void = |open: &mut OpenBidRound| !self.shared.deductions.lock().is_open(&open.key);
-        if let Some(open) = self.bids.open.take_if(is_void) {
+        if let Some(open) = self
+            .bids
+            .open
+            .take_if(|open: &mut OpenBidRound| !self.shared.deductions.lock().is_open(&open.key))
+        {
             ctx.cancel_future(open.timer);
             self.count_round(&open, "void");
             // Announced anew if it still waits, and in full: who has other requirements under its

@@ -46,17 +46,19 @@ async fn with_processors(world: &MemoryWorld, counts: [u32; 3]) {
         let idle = report.idle.as_ref().map(|(_, idle)| idle.processors);
         (total, idle) == (Some(count), Some(count))
     };
-    let told = |world: &MemoryWorld| {
-        // Sites are asked while somebody wants to know.
-        world.shared.live.set_wanted(true);
-        world.shared.actors.clusters.look_all();
-        names
-            .into_iter()
-            .zip(counts)
-            .all(|(name, count)| is_told(world, name, count))
-    };
     world
-        .until("all sites have said what they have", told)
+        .until(
+            "all sites have said what they have",
+            |world: &MemoryWorld| {
+                // Sites are asked while somebody wants to know.
+                world.shared.live.set_wanted(true);
+                world.shared.actors.clusters.look_all();
+                names
+                    .into_iter()
+                    .zip(counts)
+                    .all(|(name, count)| is_told(world, name, count))
+            },
+        )
         .await;
 }
 
@@ -69,13 +71,16 @@ fn wanting_all(id: u64, sizes: &[u32]) -> Job {
     let mut job = queued(id, content(1));
     let mut spec = JobSpec::clone(&job.spec);
     spec.policy = Some(PolicyName::new("mrs").expect("a name"));
-    let part = |(number, size): (usize, &u32)| ComponentSpec {
-        name: ComponentName::new(&format!("part-{number}")).expect("a name"),
-        resources: Resources::processors(*size),
-        inputs: Vec::new(),
-        ..spec.components[0].clone()
-    };
-    spec.components = sizes.iter().enumerate().map(part).collect();
+    spec.components = sizes
+        .iter()
+        .enumerate()
+        .map(|(number, size): (usize, &u32)| ComponentSpec {
+            name: ComponentName::new(&format!("part-{number}")).expect("a name"),
+            resources: Resources::processors(*size),
+            inputs: Vec::new(),
+            ..spec.components[0].clone()
+        })
+        .collect();
     job.spec = Arc::new(spec);
     job
 }
@@ -317,9 +322,11 @@ fn what_a_job_left_at_other_sites_is_there_for_the_next_of_the_scan() {
         world
             .append(JournalChange::NewJobs(both.map(Arc::new).to_vec()))
             .await;
-        let are_placed =
-            |world: &MemoryWorld| place(world, JOB).is_some() && place(world, 2).is_some();
-        world.until("both are placed", are_placed).await;
+        world
+            .until("both are placed", |world: &MemoryWorld| {
+                place(world, JOB).is_some() && place(world, 2).is_some()
+            })
+            .await;
         // All eight of Leiden were set aside for the first, and cleared before the second.
         assert_eq!(
             (place(&world, JOB), place(&world, 2)),

@@ -134,8 +134,9 @@ pub(super) fn of_request(
 ) -> StartEstimate {
     let waiter = waiter(shared, request.clone(), Timestamp(0), spec.wall_time);
     let view = shared.view.load();
-    let before = |job: &&Arc<Job>| job.priority >= spec.priority;
-    match waiting(shared, &view, before) {
+    match waiting(shared, &view, |job: &&Arc<Job>| {
+        job.priority >= spec.priority
+    }) {
         Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead, spec),
         Err(count) => of_pace(shared, count),
     }
@@ -145,8 +146,11 @@ pub(super) fn of_request(
 fn of_pace(shared: &Shared, ahead: usize) -> StartEstimate {
     let now = shared.clock.now();
     let view = shared.view.load();
-    let lately = |job: &&Arc<Job>| job.instants.placed.is_some_and(|at| now.since(at) < PACE);
-    let placed = view.jobs.values().filter(lately).count();
+    let placed = view
+        .jobs
+        .values()
+        .filter(|job: &&Arc<Job>| job.instants.placed.is_some_and(|at| now.since(at) < PACE))
+        .count();
     match by_pace(ahead, placed, PACE) {
         None => StartEstimate::Unknown(format!(
             "{ahead} jobs are before it, and none was placed within the last hour"
@@ -243,14 +247,13 @@ fn waiting(
     view: &View,
     before: impl Fn(&&Arc<Job>) -> bool,
 ) -> Result<Vec<Waiter>, usize> {
-    let is_queued = |job: &&Arc<Job>| {
-        let waits = job.held.is_none() && job.frozen_by.is_none();
-        waits && matches!(job.phase, JobPhase::Queued { .. })
-    };
     let mut jobs: Vec<&Arc<Job>> = view
         .jobs
         .values()
-        .filter(is_queued)
+        .filter(|job: &&Arc<Job>| {
+            let waits = job.held.is_none() && job.frozen_by.is_none();
+            waits && matches!(job.phase, JobPhase::Queued { .. })
+        })
         .filter(before)
         .collect();
     if jobs.len() > MOST_AHEAD {
@@ -261,15 +264,17 @@ fn waiting(
         _ => (Timestamp(0), Timestamp(0)),
     };
     jobs.sort_by_key(|job| (std::cmp::Reverse(job.priority), entered(job).0, job.id));
-    let waiter = |job: &Arc<Job>| {
-        waiter(
-            shared,
-            shared.request_of(job),
-            entered(job).1,
-            job.spec.wall_time,
-        )
-    };
-    Ok(jobs.into_iter().map(waiter).collect())
+    Ok(jobs
+        .into_iter()
+        .map(|job: &Arc<Job>| {
+            waiter(
+                shared,
+                shared.request_of(job),
+                entered(job).1,
+                job.spec.wall_time,
+            )
+        })
+        .collect())
 }
 
 /// Everything that jobs of ours hold, with when it has ended at the latest.

@@ -285,29 +285,28 @@ fn figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
 
 /// What a plan brings to its sites, and over which links.
 fn transfers(shared: &Shared, plan: &PlacementPlan) -> Vec<ExpectedTransfer> {
-    let of_component = |(index, placement): (usize, &Placement)| {
-        let to = placement.site.clone();
-        placement
-            .sources
-            .iter()
-            .map(move |source| {
-                let link = shared.link(&source.from, &to);
-                let time = link
-                    .as_ref()
-                    .and_then(|l| source.content.size.transfer_time(l.bandwidth));
-                ExpectedTransfer {
-                    component: ComponentIndex(index as u32),
-                    source: source.clone(),
-                    to: to.clone(),
-                    time: time.unwrap_or_default(),
-                    link,
-                }
-            })
-            .collect::<Vec<_>>()
-    };
     plan.placements
         .iter()
         .enumerate()
-        .flat_map(of_component)
+        .flat_map(|(index, placement): (usize, &Placement)| {
+            let to = placement.site.clone();
+            placement
+                .sources
+                .iter()
+                .map(move |source| {
+                    let link = shared.link(&source.from, &to);
+                    let time = link
+                        .as_ref()
+                        .and_then(|l| source.content.size.transfer_time(l.bandwidth));
+                    ExpectedTransfer {
+                        component: ComponentIndex(index as u32),
+                        source: source.clone(),
+                        to: to.clone(),
+                        time: time.unwrap_or_default(),
+                        link,
+                    }
+                })
+                .collect::<Vec<_>>()
+        })
         .collect()
 }

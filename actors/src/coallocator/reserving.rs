@@ -138,11 +138,13 @@ impl CoAllocator {
     ) {
         self.seeking.told.extend(jobs.iter().map(|(job, _)| job.id));
         let shared = self.shared.clone();
-        let to_tell = |(job, sites): (Arc<Job>, Candidates)| {
-            let owed = OwedAnswer::new(ctx.address(), ReservationSitesSent(job.id));
-            (job, sites, owed)
-        };
-        let jobs: Vec<_> = jobs.into_iter().map(to_tell).collect();
+        let jobs: Vec<_> = jobs
+            .into_iter()
+            .map(|(job, sites): (Arc<Job>, Candidates)| {
+                let owed = OwedAnswer::new(ctx.address(), ReservationSitesSent(job.id));
+                (job, sites, owed)
+            })
+            .collect();
         actix_rt::spawn(async move {
             chaos::reach(CrashPoint::SpawnedFuture);
             let free = free_for(&shared, &grid, jobs.iter().map(|(job, ..)| &**job)).await;
@@ -207,13 +209,15 @@ async fn free_for(
     grid: &GridSnapshot,
     jobs: impl Iterator<Item = &Job>,
 ) -> BTreeMap<SiteName, Timeline> {
-    let end = |job: &Job| {
-        let wish = job.reservation_wish()?;
-        let length = job.spec.wall_time + shared.settings.job.beyond_wall_time();
-        Some(wish.window.latest + job.spec.longest_offset() + length + wish.tolerance)
-    };
     let now = shared.clock.now();
-    let ends = jobs.filter_map(end).max().unwrap_or_default();
+    let ends = jobs
+        .filter_map(|job: &Job| {
+            let wish = job.reservation_wish()?;
+            let length = job.spec.wall_time + shared.settings.job.beyond_wall_time();
+            Some(wish.window.latest + job.spec.longest_offset() + length + wish.tolerance)
+        })
+        .max()
+        .unwrap_or_default();
     free_times(shared, grid, Span::new(now, ends.max(now))).await
 }
 
@@ -321,11 +325,12 @@ pub(super) fn may_change(grid: &GridSnapshot, owner: &KeyName) -> bool {
         site.acceptance_of_promised() != PlacementAcceptance::Open
             || site.ban_of(Some(owner)).is_some()
     };
-    let may = |site: &GridSite| match site.grants_reservations() {
-        Some(grants) => grants && is_closed(site),
-        None => true,
-    };
-    grid.sites().iter().any(may)
+    grid.sites()
+        .iter()
+        .any(|site: &GridSite| match site.grants_reservations() {
+            Some(grants) => grants && is_closed(site),
+            None => true,
+        })
 }
 
 impl Handler<ReservationSitesSent> for CoAllocator {

@@ -28,11 +28,14 @@ impl CoAllocator {
         if owners != self.suspects.owners {
             let before = std::mem::replace(&mut self.suspects.owners, owners);
             let now = &self.suspects.owners;
-            let is_concerned = |job: &&Arc<Job>| {
-                let is_waiting = matches!(job.phase, JobPhase::Queued { .. });
-                is_waiting && before.contains(&job.owner) != now.contains(&job.owner)
-            };
-            let concerned = view.jobs.values().filter(is_concerned).map(|job| job.id);
+            let concerned = view
+                .jobs
+                .values()
+                .filter(|job: &&Arc<Job>| {
+                    let is_waiting = matches!(job.phase, JobPhase::Queued { .. });
+                    is_waiting && before.contains(&job.owner) != now.contains(&job.owner)
+                })
+                .map(|job| job.id);
             self.suspects.to_fold.extend(concerned);
         }
         for _ in 0..SLICE {

@@ -439,13 +439,16 @@ fn placed_now(world: &MemoryWorld, spec: JobSpec) -> Option<bool> {
             .any(|placement| placement.site == site("Delft")),
         "{plan:?}"
     );
-    let place = |placement| Component {
-        placement: Some(placement),
-        ..Component::default()
-    };
     let mut job = queued(JOB.0, content(1));
     job.spec = spec.into();
-    job.components = plan.placements.into_iter().map(place).collect();
+    job.components = plan
+        .placements
+        .into_iter()
+        .map(|placement| Component {
+            placement: Some(placement),
+            ..Component::default()
+        })
+        .collect();
     let last = ComponentIndex(job.components.len() as u32 - 1);
     Some(may_try_out(&world.shared, &job, last, &site("Delft")))
 }

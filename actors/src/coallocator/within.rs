@@ -229,25 +229,30 @@ fn promised(
         Some(((site, serial), used))
     });
     let takes = uses.collect();
-    let under = |placement: Placement| {
-        let part = parts.get(&placement.site);
-        let promised = part.and_then(|part| {
-            let serial = part.serial;
-            let lease = part.lease()?;
-            Some(ReservationUse {
-                serial,
-                from: lease.from,
-                to: lease.to,
-                shared: true,
+    WaitingVerdict::Place(
+        takes,
+        placements
+            .into_iter()
+            .map(|placement: Placement| {
+                let part = parts.get(&placement.site);
+                let promised = part.and_then(|part| {
+                    let serial = part.serial;
+                    let lease = part.lease()?;
+                    Some(ReservationUse {
+                        serial,
+                        from: lease.from,
+                        to: lease.to,
+                        shared: true,
+                    })
+                });
+                let acquisition = promised.map(Acquisition::Reserved).unwrap_or_default();
+                Placement {
+                    acquisition,
+                    ..placement
+                }
             })
-        });
-        let acquisition = promised.map(Acquisition::Reserved).unwrap_or_default();
-        Placement {
-            acquisition,
-            ..placement
-        }
-    };
-    WaitingVerdict::Place(takes, placements.into_iter().map(under).collect())
+            .collect(),
+    )
 }
 
 impl Handler<PlaceTold> for CoAllocator {

@@ -73,8 +73,11 @@ impl InformationActor {
                 return None;
             }
             let stored = self.shared.view.load().files.get(name).cloned();
-            let blank = || Arc::new(FileRecord::new(name.clone()));
-            let steps = Steps::new(stored.clone().unwrap_or_else(blank));
+            let steps = Steps::new(
+                stored
+                    .clone()
+                    .unwrap_or_else(|| Arc::new(FileRecord::new(name.clone()))),
+            );
             self.desks.insert(name.clone(), FileSteps { steps, stored });
             self.depth.set(self.desks.len() as i64);
         }
@@ -132,9 +135,11 @@ impl InformationActor {
                 // Never overwrite: who asked is told to ask again.
                 Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
                     desk.stored = this.shared.view.load().files.get(&name).cloned();
-                    let blank = || Arc::new(FileRecord::new(name.clone()));
-                    desk.steps
-                        .reloaded(desk.stored.clone().unwrap_or_else(blank));
+                    desk.steps.reloaded(
+                        desk.stored
+                            .clone()
+                            .unwrap_or_else(|| Arc::new(FileRecord::new(name.clone()))),
+                    );
                 }
                 // The process is ending.
                 Ok(Err(AppendError::Stopped)) | Err(_) => return,

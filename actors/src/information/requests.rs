@@ -225,13 +225,18 @@ pub(super) async fn inspect(
     site: &SiteName,
     place: FilePlace,
 ) -> Result<Inspected, SiteError> {
-    let unserved = || SiteError::NotSent("the site is not served at the moment".into());
-    let cluster = shared.actors.clusters.addr(site).ok_or_else(unserved)?;
+    let cluster = shared
+        .actors
+        .clusters
+        .addr(site)
+        .ok_or_else(|| SiteError::NotSent("the site is not served at the moment".into()))?;
     let call = Call::new(CallKind::Inspect, move |site| {
         async move { site.inspect(&place).await }.boxed()
     });
-    let died = |error| SiteError::OutcomeUnknown(format!("its actor died: {error}"));
-    cluster.send(call).await.map_err(died)?
+    cluster
+        .send(call)
+        .await
+        .map_err(|error| SiteError::OutcomeUnknown(format!("its actor died: {error}")))?
 }
 
 /// Unfinished jobs that read what the name stands for, counted in slices, so
@@ -255,8 +260,11 @@ async fn readers(shared: &Shared, name: &LogicalName, digest: Digest) -> u32 {
 
 /// A job keeps reading what the name meant at its submission, and nothing else.
 fn reads(job: &Job, name: &LogicalName, digest: Digest) -> bool {
-    let is_it = |file: &cospan_domain::job::spec::FileRef| {
-        file.name == *name && file.bound.is_none_or(|content| content.digest == digest)
-    };
-    !job.is_final() && job.spec.components.iter().any(|c| c.file_refs().any(is_it))
+    !job.is_final()
+        && job.spec.components.iter().any(|c| {
+            c.file_refs()
+                .any(|file: &cospan_domain::job::spec::FileRef| {
+                    file.name == *name && file.bound.is_none_or(|content| content.digest == digest)
+                })
+        })
 }

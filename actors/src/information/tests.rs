@@ -94,12 +94,15 @@ fn other_key() -> KeyName {
 fn in_world<F: Future<Output = ()>>(test: impl FnOnce(MemoryWorld) -> F + 'static) {
     paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
-        let ready = |w: &MemoryWorld| {
-            let contact = |at: &str| w.shared.live.site(&site(at)).map(|report| report.contact);
-            let answers = |at: &str| contact(at).is_some_and(|contact| contact.is_answering());
-            answers("Delft") && answers("Leiden") && w.shared.actors.information.addr(&()).is_some()
-        };
-        world.until("all is up", ready).await;
+        world
+            .until("all is up", |w: &MemoryWorld| {
+                let contact = |at: &str| w.shared.live.site(&site(at)).map(|report| report.contact);
+                let answers = |at: &str| contact(at).is_some_and(|contact| contact.is_answering());
+                answers("Delft")
+                    && answers("Leiden")
+                    && w.shared.actors.information.addr(&()).is_some()
+            })
+            .await;
         test(world).await;
     });
 }

@@ -100,8 +100,11 @@ impl Intake {
     fn acknowledge(&mut self, one: AcceptedRequest) {
         let view = || self.shared.view.load();
         // What it repeats may have been refused since.
-        let is_gone = |job: &SubmittedJob| job.repeated && !view().jobs.contains_key(&job.id);
-        if one.submitted.iter().any(is_gone) {
+        if one
+            .submitted
+            .iter()
+            .any(|job: &SubmittedJob| job.repeated && !view().jobs.contains_key(&job.id))
+        {
             self.answer(one.answer, Err(ApiRefusal::Busy { retry_after_s: 1 }))
         } else {
             self.answer(one.answer, Ok(ApiAnswer::Submitted(one.submitted)))

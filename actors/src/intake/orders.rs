@@ -32,18 +32,20 @@ pub(super) async fn carry_out(
     match ask {
         ApiRequest::Cancel(jobs) => {
             let answer = on_jobs(&shared, jobs, |_| JobCommand::Cancel(by.clone())).await;
-            let silence = |job: &Job| JobSilence::of(&shared, job).told(job);
-            Ok(with_what_it_waits_for(&shared, answer?, silence))
+            Ok(with_what_it_waits_for(&shared, answer?, |job: &Job| {
+                JobSilence::of(&shared, job).told(job)
+            }))
         }
         ApiRequest::Abandon(jobs) => {
             let silent = |id| silent_sites(&shared, id);
-            let abandon = |id| JobCommand::Abandon {
+            let answer = on_jobs(&shared, jobs, |id| JobCommand::Abandon {
                 by: by.clone(),
                 silent: silent(id),
-            };
-            let answer = on_jobs(&shared, jobs, abandon).await;
-            let left = |job: &Job| not_given_up(&shared, job);
-            Ok(with_what_it_waits_for(&shared, answer?, left))
+            })
+            .await;
+            Ok(with_what_it_waits_for(&shared, answer?, |job: &Job| {
+                not_given_up(&shared, job)
+            }))
         }
         ApiRequest::Freeze(jobs) => {
             on_jobs(&shared, jobs, |_| JobCommand::Freeze(by.clone())).await

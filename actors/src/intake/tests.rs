@@ -241,16 +241,17 @@ fn jobs_that_ended_make_room_ten_minutes_later_if_there_is_none() {
         let jobs = submit(&plane, key(), vec![submission(1); 3]).await.unwrap();
         let what = ApiRequest::Cancel(jobs.iter().map(|job| job.id).collect());
         plane.command(ApiCommand { by: key(), what }).await.unwrap();
-        let over = |world: &MemoryWorld| {
-            world
-                .shared
-                .view
-                .load()
-                .jobs
-                .values()
-                .all(|job| job.is_final())
-        };
-        world.until("all are cancelled", over).await;
+        world
+            .until("all are cancelled", |world: &MemoryWorld| {
+                world
+                    .shared
+                    .view
+                    .load()
+                    .jobs
+                    .values()
+                    .all(|job| job.is_final())
+            })
+            .await;
         no_room(submit(&plane, key(), vec![submission(1)]).await);
         assert_eq!(
             world.shared.view.load().jobs.len(),

@@ -213,10 +213,9 @@ fn admission(
         let record = shared.view.load().sites.get(&site).cloned();
         let owner = job.owner.clone();
         let now = shared.clock.now();
-        let is_open = |record: Arc<SiteRecord>| {
+        if record.is_none_or(|record: Arc<SiteRecord>| {
             record.breaker == Breaker::Closed && record.ban_of(&owner, now).is_none()
-        };
-        if record.is_none_or(is_open) {
+        }) {
             return Ok(());
         }
         let may_probe = may_try_out(&shared, &job, attempt.component, &site);
@@ -274,20 +273,19 @@ fn chunks(job: &Job, index: ComponentIndex) -> BTreeMap<usize, Chunk> {
 /// What a component is told of its chunks: one line for each, with where it begins, how
 /// long it is, how long the whole file is, and where it appears.
 fn described(spec: &ComponentSpec, chunks: &BTreeMap<usize, Chunk>) -> Arc<str> {
-    let line = |(at, chunk): (&usize, &Chunk)| {
-        let path = spec
-            .inputs
-            .get(*at)
-            .map(|input| input.path.as_str())
-            .unwrap_or_default();
-        format!(
-            "{} {} {} {path}",
-            chunk.offset.0, chunk.length.0, chunk.of.size.0
-        )
-    };
     chunks
         .iter()
-        .map(line)
+        .map(|(at, chunk): (&usize, &Chunk)| {
+            let path = spec
+                .inputs
+                .get(*at)
+                .map(|input| input.path.as_str())
+                .unwrap_or_default();
+            format!(
+                "{} {} {} {path}",
+                chunk.offset.0, chunk.length.0, chunk.of.size.0
+            )
+        })
         .collect::<Vec<_>>()
         .join("\n")
         .into()
@@ -488,12 +486,13 @@ fn start_by(actor: &JobActor, effect: &JobEffect) -> Timestamp {
         AttemptState::AtGate { clock, .. } => clock,
         _ => None,
     });
-    let alone = || {
-        actor.shared.clock.now() + actor.shared.settings.job.go_grace + clock.unwrap_or_default()
-    };
     component
         .and_then(|component| component.start_by)
-        .unwrap_or_else(alone)
+        .unwrap_or_else(|| {
+            actor.shared.clock.now()
+                + actor.shared.settings.job.go_grace
+                + clock.unwrap_or_default()
+        })
 }
 
 fn end(actor: &JobActor, effect: &JobEffect) -> PendingEffect {

@@ -116,17 +116,6 @@ fn sighted(
     let asked_at = report.observed.asked_at;
     let clock = report.observed.clock;
     let site = &component.placement.as_ref()?.site;
-    let program = || {
-        let labels = report
-            .shape
-            .as_ref()
-            .map(|shape| shape.labels.clone())
-            .unwrap_or_default();
-        match Launch::of(job, index, site, &labels) {
-            Some(launch) => format!("{:?}", launch.at_site.program.executable.as_str()),
-            None => "it".to_owned(),
-        }
-    };
     let sighting = match observation {
         // Its site has it no more in the files that told that it began.
         Observation::Vanished {
@@ -135,7 +124,17 @@ fn sighted(
         } if component.run.has_begun() => {
             Sighting::Failed(format!("its files were removed while it ran; {detail}").into())
         }
-        _ => sighting(observation, clock, program)?,
+        _ => sighting(observation, clock, || {
+            let labels = report
+                .shape
+                .as_ref()
+                .map(|shape| shape.labels.clone())
+                .unwrap_or_default();
+            match Launch::of(job, index, site, &labels) {
+                Some(launch) => format!("{:?}", launch.at_site.program.executable.as_str()),
+                None => "it".to_owned(),
+            }
+        })?,
     };
     let times = SiteTimes {
         clock,

@@ -115,9 +115,11 @@ fn an_output_is_given_up_once_its_site_refused_it_often_enough() {
                 .copy(&key)
                 .is_some_and(|copy| matches!(copy.phase, CopyPhase::Waiting { .. }))
         };
-        let is_lost =
-            |world: &MemoryWorld| world.copy(&key).is_some_and(|copy| copy.lost().is_some());
-        world.until("an input would be given up", is_lost).await;
+        world
+            .until("an input would be given up", |world: &MemoryWorld| {
+                world.copy(&key).is_some_and(|copy| copy.lost().is_some())
+            })
+            .await;
         assert_eq!(looks(&world.shared, &job()), []);
         world
             .until("almost", |world| tried(world) == tries - 1 && waits(world))
@@ -190,8 +192,11 @@ fn what_runs_at_a_site_that_is_out_of_order_and_tells_so_is_not_given_up() {
         world.shared.actors.clusters.look_all();
         let report =
             |world: &MemoryWorld| world.shared.live.site(&site("Leiden")).expect("a report");
-        let tells = |world: &MemoryWorld| report(world).contact.unreachable_since().is_some();
-        world.until("nothing new goes there", tells).await;
+        world
+            .until("nothing new goes there", |world: &MemoryWorld| {
+                report(world).contact.unreachable_since().is_some()
+            })
+            .await;
         tokio::time::sleep(Duration::from_millis(2 * PATIENCE.0)).await;
         let running = running_at("Leiden");
         let since = Timestamp(2);
@@ -213,7 +218,10 @@ fn what_runs_at_a_site_that_is_out_of_order_and_tells_so_is_not_given_up() {
             "it is silent since just now"
         );
         tokio::time::sleep(Duration::from_millis(PATIENCE.0)).await;
-        let is_given_up = |event: &JobEventKind| matches!(event, JobEventKind::RoundAborted { .. });
-        assert!(looks(&world.shared, &running).iter().any(is_given_up));
+        assert!(
+            looks(&world.shared, &running)
+                .iter()
+                .any(|event: &JobEventKind| matches!(event, JobEventKind::RoundAborted { .. }))
+        );
     });
 }

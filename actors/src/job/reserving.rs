@@ -71,8 +71,9 @@ impl ReservationQuestion {
     /// Puts it to the site. A new reservation is looked up first: an earlier request may have
     /// arrived, and its answer been lost.
     async fn put_to(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
-        let none = || SiteError::Unfit("it grants no reservations".to_owned());
-        let granting: &dyn Reservations = site.reservations().ok_or_else(none)?;
+        let granting: &dyn Reservations = site
+            .reservations()
+            .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))?;
         let lost = ReservationOutcome::Lost { next: None };
         let done = |is_there| {
             if is_there {
@@ -183,12 +184,11 @@ fn turns_away(shared: &Shared, name: &SiteName) -> bool {
 pub(super) fn ask(actor: &JobActor) -> Option<PendingEffect> {
     let instance = actor.shared.instance;
     let job = actor.job().id;
-    let tag = |serial| ReservationTag {
+    let (question, asked) = ReservationQuestion::of(actor.job(), |serial| ReservationTag {
         instance,
         job,
         serial,
-    };
-    let (question, asked) = ReservationQuestion::of(actor.job(), tag)?;
+    })?;
     let site: SiteName = asked.ask.site().clone();
     if is_closed(actor, &asked.ask) {
         let outcome = asked.ask.without_answer();
@@ -218,7 +218,9 @@ pub(super) fn ask(actor: &JobActor) -> Option<PendingEffect> {
             Ok(outcome) => Some(outcome),
             Err(error) => asked.refused(&error),
         };
-        let answered = |outcome| JobCommand::ReservationAnswered { question, outcome };
-        (outcome.map(answered), RETRY)
+        (
+            outcome.map(|outcome| JobCommand::ReservationAnswered { question, outcome }),
+            RETRY,
+        )
     }))
 }

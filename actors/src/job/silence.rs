@@ -30,15 +30,16 @@ pub struct JobSilence {
 impl JobSilence {
     /// What is known now.
     pub fn of(shared: &Shared, job: &Job) -> Self {
-        let attempt = |(component, site): (String, SiteName)| {
-            let why = why_silent(shared, &site)?;
-            Some(SilentAttempt {
-                component,
-                site,
-                why,
+        let attempts = living(job)
+            .filter_map(|(component, site): (String, SiteName)| {
+                let why = why_silent(shared, &site)?;
+                Some(SilentAttempt {
+                    component,
+                    site,
+                    why,
+                })
             })
-        };
-        let attempts = living(job).filter_map(attempt).collect();
+            .collect();
         Self {
             attempts,
             isolated: shared.live.isolated(),
@@ -47,15 +48,18 @@ impl JobSilence {
 
     /// What that comes to, and what to do about it; `None` where every site can be heard.
     pub fn told(&self, job: &Job) -> Option<String> {
-        let attempt = |silent: &SilentAttempt| {
-            let SilentAttempt {
-                component,
-                site,
-                why,
-            } = silent;
-            format!("component {component} may still run at {site}, {why}")
-        };
-        let attempts: Vec<String> = self.attempts.iter().map(attempt).collect();
+        let attempts: Vec<String> = self
+            .attempts
+            .iter()
+            .map(|silent: &SilentAttempt| {
+                let SilentAttempt {
+                    component,
+                    site,
+                    why,
+                } = silent;
+                format!("component {component} may still run at {site}, {why}")
+            })
+            .collect();
         (!attempts.is_empty()).then(|| format!("{}; {}", attempts.join("; "), self.prospect(job)))
     }
 
@@ -86,16 +90,19 @@ impl JobSilence {
 /// not silent before it failed to answer for a while, which takes as long after our start.
 pub fn not_given_up(shared: &Shared, job: &Job) -> Option<String> {
     let now = shared.clock.now();
-    let attempt = |(component, site): (String, SiteName)| {
-        let heard = match shared.live.site(&site).unwrap_or_default().contact {
-            Contact::Answering { last_at } => format!("which answered {} ago", now.since(last_at)),
-            Contact::NeverAnswered
-            | Contact::Unreachable { .. }
-            | Contact::CredentialsExpired { .. } => "not heard yet".into(),
-        };
-        format!("component {component} at {site}, {heard}")
-    };
-    let left: Vec<String> = living(job).map(attempt).collect();
+    let left: Vec<String> = living(job)
+        .map(|(component, site): (String, SiteName)| {
+            let heard = match shared.live.site(&site).unwrap_or_default().contact {
+                Contact::Answering { last_at } => {
+                    format!("which answered {} ago", now.since(last_at))
+                }
+                Contact::NeverAnswered
+                | Contact::Unreachable { .. }
+                | Contact::CredentialsExpired { .. } => "not heard yet".into(),
+            };
+            format!("component {component} at {site}, {heard}")
+        })
+        .collect();
     (!left.is_empty()).then(|| {
         format!(
             "not given up: {}; repeat in a minute if it is not over then",

@@ -67,8 +67,11 @@ fn who_abandons_before_a_dead_site_counts_as_silent_is_told_to_repeat_it() {
                 .site(&site("Delft"))
                 .map(|report| report.contact)
         };
-        let lost = |w: &MemoryWorld| matches!(contact(w), Some(Contact::Unreachable { .. }));
-        world.until("Delft is unreachable", lost).await;
+        world
+            .until("Delft is unreachable", |w: &MemoryWorld| {
+                matches!(contact(w), Some(Contact::Unreachable { .. }))
+            })
+            .await;
         assert_eq!(abandon(&world).await, JobOutcome::Done);
         assert_eq!(phase(&world), PhaseKind::Cancelled);
     });

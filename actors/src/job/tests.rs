@@ -142,10 +142,11 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
             .await
             .unwrap()
             .unwrap();
-        let over = |world: &MemoryWorld| {
-            matches!(job(world).components[0].run, AttemptState::Ended { .. })
-        };
-        world.until("it is known to have ended", over).await;
+        world
+            .until("it is known to have ended", |world: &MemoryWorld| {
+                matches!(job(world).components[0].run, AttemptState::Ended { .. })
+            })
+            .await;
     });
 }
 
@@ -206,8 +207,11 @@ fn an_opened_gate_is_asked_once_and_written_with_what_is_seen_next() {
         };
         world.shared.live.publish(site("delft"), Arc::new(report));
         actor.send(LookAgain).await.unwrap();
-        let runs = |world: &MemoryWorld| matches!(job(world).phase, JobPhase::Running { .. });
-        world.until("it runs", runs).await;
+        world
+            .until("it runs", |world: &MemoryWorld| {
+                matches!(job(world).phase, JobPhase::Running { .. })
+            })
+            .await;
         assert_eq!(job(&world).revision, before.revision + 1);
     });
 }
@@ -258,10 +262,11 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
             ended_at: began,
         }));
         actor.send(LookAgain).await.unwrap();
-        let over = |world: &MemoryWorld| {
-            matches!(job(world).components[0].run, AttemptState::Ended { .. })
-        };
-        world.until("its end is known", over).await;
+        world
+            .until("its end is known", |world: &MemoryWorld| {
+                matches!(job(world).components[0].run, AttemptState::Ended { .. })
+            })
+            .await;
         let AttemptState::Ended { how, .. } = &job(&world).components[0].run else {
             return;
         };

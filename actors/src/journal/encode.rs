@@ -41,12 +41,14 @@ fn one(changes: Vec<KeyChange>) -> Vec<Unit> {
 }
 
 fn delete(keys: &[Key]) -> Unit {
-    let delete = |key: &Key| KeyChange {
-        key: key.clone(),
-        expected: None,
-        value: None,
-    };
     Unit {
-        changes: keys.iter().map(delete).collect(),
+        changes: keys
+            .iter()
+            .map(|key: &Key| KeyChange {
+                key: key.clone(),
+                expected: None,
+                value: None,
+            })
+            .collect(),
     }
 }

@@ -51,8 +51,11 @@ enum NoticeStep {
 impl EndNotices {
     /// Whether as many messages to the target are under way as may be.
     fn is_full(&self, target: &TargetName) -> bool {
-        let to = |(_, other, _): &&NoticeKey| other == target;
-        self.under_way.iter().filter(to).count() >= Notifier::AT_ONCE
+        self.under_way
+            .iter()
+            .filter(|(_, other, _): &&NoticeKey| other == target)
+            .count()
+            >= Notifier::AT_ONCE
     }
 
     /// Whether nothing more can be sent, so that there is no use in looking on.

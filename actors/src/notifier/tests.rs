@@ -276,8 +276,11 @@ fn a_full_site_actor_is_told_again_that_a_message_is_out() {
             .await;
         world.settle().await;
         world.start_cluster(&delft, record);
-        let is_noted = |world: &MemoryWorld| world.shared.view.load().sites[&delft].owed.is_empty();
-        world.until("its record says so", is_noted).await;
+        world
+            .until("its record says so", |world: &MemoryWorld| {
+                world.shared.view.load().sites[&delft].owed.is_empty()
+            })
+            .await;
         assert_eq!(messages(), 1, "and nobody is told twice");
     });
 }

@@ -71,8 +71,9 @@ impl TransferActor {
         dirty: Dirty,
         guard: LifeGuard,
     ) -> Self {
-        let deletes = |record: &Arc<CopyRecord>| matches!(record.phase, CopyPhase::Deleting { .. });
-        let settled_at = if record.as_ref().is_some_and(deletes) {
+        let settled_at = if record.as_ref().is_some_and(|record: &Arc<CopyRecord>| {
+            matches!(record.phase, CopyPhase::Deleting { .. })
+        }) {
             shared.clock.now() + shared.settings.job.settle
         } else {
             Timestamp(0)
@@ -161,9 +162,9 @@ impl TransferActor {
                     let before = this.record().clone();
                     this.stored = new;
                     this.steps.committed(next, answers);
-                    let count =
-                        |event| account::count(&this.shared.metrics, &this.key, &before, event);
-                    events.iter().for_each(count);
+                    events.iter().for_each(|event| {
+                        account::count(&this.shared.metrics, &this.key, &before, event)
+                    });
                     if events
                         .iter()
                         .any(|event| event.what == CopyEventKind::CopyCompleted)

@@ -116,14 +116,22 @@ impl TransferActor {
         let (_, to) = &self.key;
         let view = self.shared.view.load();
         let replicas = source::replicas(&view, &self.key, record.chunk, self.shared.instance);
-        let link = |(from, _): &source::SourceReplica| {
-            Some((from.clone(), to.clone(), self.shared.bandwidth(from, to)?))
-        };
-        let links: Links = replicas.iter().filter_map(link).collect();
+        let links: Links = replicas
+            .iter()
+            .filter_map(|(from, _): &source::SourceReplica| {
+                Some((from.clone(), to.clone(), self.shared.bandwidth(from, to)?))
+            })
+            .collect();
         let now = self.now();
-        let serving = |site: &SiteName| self.serving(site, now);
         let excluded = &record.trouble.excluded;
-        match source::choose(&replicas, to, record.content, &links, excluded, serving) {
+        match source::choose(
+            &replicas,
+            to,
+            record.content,
+            &links,
+            excluded,
+            |site: &SiteName| self.serving(site, now),
+        ) {
             SourceChoice::NotYet => None,
             SourceChoice::Nothing { hopeless, detail } => Some(CopyCommand::NoSource {
                 hopeless,

@@ -18,19 +18,19 @@ pub fn is_needed(view: &View, key: &CopyKey) -> bool {
 /// A copy that does not exist yet: what is to be copied; `None` if nothing tells.
 pub fn blank_of(view: &View, key: &CopyKey) -> Option<CopyRecord> {
     let recorded = view.copies.get(key).map(|copy| (copy.content, copy.chunk));
-    let jobs = || {
-        let jobs = view
-            .needs
-            .get(key)
-            .into_iter()
-            .flatten()
-            .filter_map(|id| view.jobs.get(id));
-        jobs.flat_map(|job| contents(job))
-            .find(|(content, _)| content.digest == key.0)
-    };
     let named = || files_with(view, key.0).find_map(|file| Some(file.entry.as_ref()?.content));
-    let whole = |content| (content, None);
-    let (content, chunk) = recorded.or_else(jobs).or_else(|| named().map(whole))?;
+    let (content, chunk) = recorded
+        .or_else(|| {
+            let jobs = view
+                .needs
+                .get(key)
+                .into_iter()
+                .flatten()
+                .filter_map(|id| view.jobs.get(id));
+            jobs.flat_map(|job| contents(job))
+                .find(|(content, _)| content.digest == key.0)
+        })
+        .or_else(|| named().map(|content| (content, None)))?;
     Some(CopyRecord {
         chunk,
         ..CopyRecord::new(content, key.1.clone())

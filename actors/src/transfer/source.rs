@@ -111,11 +111,10 @@ pub(super) fn choose(
         let serving = &serving;
         move |replica: &&SourceReplica| serving(&replica.0) == wanted
     };
-    let pairs = |(site, place): &'_ SourceReplica| (site.clone(), place.clone());
     let able: Vec<SourceReplica> = replicas
         .iter()
         .filter(is(Serving::Yes))
-        .map(pairs)
+        .map(|(site, place): &'_ SourceReplica| (site.clone(), place.clone()))
         .collect();
     let able = able.iter().map(|(site, place)| (site, place));
     if let Some(chosen) = choose_source(able, to, content.size, links, excluded) {
@@ -210,8 +209,14 @@ mod tests {
     #[test]
     fn the_fastest_site_that_serves_files_is_chosen() {
         assert_eq!(source(choice(&[], |_| Serving::Yes)), "B");
-        let without_b = |at: &str| if at == "B" { Serving::No } else { Serving::Yes };
-        assert_eq!(source(choice(&[], without_b)), "A");
+        assert_eq!(
+            source(choice(&[], |at: &str| if at == "B" {
+                Serving::No
+            } else {
+                Serving::Yes
+            })),
+            "A"
+        );
         assert_eq!(source(choice(&["B"], |_| Serving::Yes)), "A");
     }
 

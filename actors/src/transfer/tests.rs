@@ -266,11 +266,12 @@ fn a_copy_nobody_needs_is_stopped_and_resumed_for_whoever_needs_it_soon() {
         world.place_job(1, content(1), "Leiden").await;
         world.until("it is under way", |w| w.is_copying(&key)).await;
         world.finish_job(1).await;
-        let waiting = |w: &MemoryWorld| {
-            w.copy(&key)
-                .is_some_and(|c| matches!(c.phase, CopyPhase::Waiting { .. }))
-        };
-        world.until("it is stopped", waiting).await;
+        world
+            .until("it is stopped", |w: &MemoryWorld| {
+                w.copy(&key)
+                    .is_some_and(|c| matches!(c.phase, CopyPhase::Waiting { .. }))
+            })
+            .await;
         world.place_job(2, content(1), "Leiden").await;
         world.until("the copy is whole", |w| w.is_ready(&key)).await;
         let begun = world.at("Leiden").inside().begun.clone();

@@ -125,9 +125,10 @@ fn stepped_clock(inner: RuntimeClock, step_ms: Arc<AtomicI64>) -> SteadyClock {
 fn plane(sites: Vec<Arc<dyn Site>>, clock: Arc<dyn Clock>, seed: u64) -> ControlPlane {
     let (sink, reports) = report_channel();
     let mut loader = Loader::default();
-    let mut load = |stored| loader.take(stored).expect("a record");
     let instance = InstanceId::from_random(seed);
-    let opened = memory::open_and_load(&MemoryDisk::default(), instance, sink, &mut load);
+    let opened = memory::open_and_load(&MemoryDisk::default(), instance, sink, &mut |stored| {
+        loader.take(stored).expect("a record")
+    });
     let opened = opened.expect("a store in memory");
     let parts = SharedParts {
         clock,
@@ -148,29 +149,30 @@ fn plane(sites: Vec<Arc<dyn Site>>, clock: Arc<dyn Clock>, seed: u64) -> Control
 
 /// A job of so many components of so many processors each.
 fn job(components: usize, processors: u32) -> Submission {
-    let component = |index: usize| ComponentSpec {
-        name: ComponentName::new(&format!("part-{index}")).expect("a name"),
-        site: None,
-        resources: Resources::processors(processors),
-        constraints: Vec::new(),
-        program: Program {
-            executable: Executable::AtSite("true".into()),
-            arguments: Vec::new(),
-            environment: BTreeMap::new(),
-            directory: None,
-            setup: Vec::new(),
-        }
-        .into(),
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        at: BTreeMap::new(),
-        restart: None,
-        start_after: DurationMs::ZERO,
-    };
     let spec = JobSpec {
         name: None,
         request: RequestType::NonFixed,
-        components: (0..components).map(component).collect(),
+        components: (0..components)
+            .map(|index: usize| ComponentSpec {
+                name: ComponentName::new(&format!("part-{index}")).expect("a name"),
+                site: None,
+                resources: Resources::processors(processors),
+                constraints: Vec::new(),
+                program: Program {
+                    executable: Executable::AtSite("true".into()),
+                    arguments: Vec::new(),
+                    environment: BTreeMap::new(),
+                    directory: None,
+                    setup: Vec::new(),
+                }
+                .into(),
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                at: BTreeMap::new(),
+                restart: None,
+                start_after: DurationMs::ZERO,
+            })
+            .collect(),
         policy: None,
         priority: Priority::Low,
         wall_time: DurationMs::from_secs(60),
@@ -313,15 +315,15 @@ fn took_ms(job: &Job) -> Option<u64> {
 }
 
 fn under_paused_time<T: 'static>(test: impl Future<Output = T> + 'static) -> T {
-    let runtime = || {
+    let ended = System::with_tokio_rt(|| {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder
             .enable_all()
             .start_paused(true)
             .build()
             .expect("a runtime")
-    };
-    let ended = System::with_tokio_rt(runtime).block_on(async { actix_rt::spawn(test).await });
+    })
+    .block_on(async { actix_rt::spawn(test).await });
     ended.unwrap_or_else(|problem| std::panic::resume_unwind(problem.into_panic()))
 }
 

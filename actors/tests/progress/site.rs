@@ -75,11 +75,10 @@ impl PromptSite {
 
     fn idle(&self, now: Timestamp) -> u32 {
         let attempts = self.attempts();
-        let holds = |a: &&Running| !a.void && a.opened.is_none_or(|(_, end)| now < end);
         self.processors
             - attempts
                 .values()
-                .filter(holds)
+                .filter(|a: &&Running| !a.void && a.opened.is_none_or(|(_, end)| now < end))
                 .map(|a| a.processors)
                 .sum::<u32>()
     }

@@ -212,7 +212,8 @@ pub(crate) fn each(
     attempt: &(dyn Fn(u32) -> Result<()> + Sync),
 ) -> Result<()> {
     let next = Mutex::new(mutants.iter());
-    let work = || -> Result<()> {
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..at_once.max(1)).map(|_| scope.spawn(|| -> Result<()> {
         loop {
             let mutant = next
                 .lock()
@@ -222,9 +223,7 @@ pub(crate) fn each(
             let Some(mutant) = mutant else { return Ok(()) };
             attempt(mutant)?;
         }
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..at_once.max(1)).map(|_| scope.spawn(work)).collect();
+    })).collect();
         for worker in workers {
             worker
                 .join()

@@ -265,8 +265,7 @@ fn hunt(
         writeln!(file, "{}", serde_json::to_string(&outcome)?).context("cannot write results")
     };
     let tried = read_outcomes(&results)?;
-    let is_new = |mutant: &u32| tried.iter().all(|outcome| outcome.mutant != *mutant);
-    let new: Vec<u32> = sample.iter().copied().filter(is_new).collect();
+    let new: Vec<u32> = sample.iter().copied().filter(|mutant: &u32| tried.iter().all(|outcome| outcome.mutant != *mutant)).collect();
     let programs: Vec<PathBuf> = serde_json::from_slice(&std::fs::read(cli.work.join(TESTS))?)?;
     each(&new, at_once, &|mutant| {
         let fate = hunt::test(&programs, mutant, TEST_SECONDS)?;

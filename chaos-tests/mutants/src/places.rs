@@ -169,9 +169,8 @@ impl<'ast> Visit<'ast> for MutationPlaces {
     }
 
     fn visit_expr_match(&mut self, expr: &'ast syn::ExprMatch) {
-        let takes_all = |arm: &Arm| arm.guard.is_none() && matches!(arm.pat, Pat::Wild(_));
         // Without it an arm less leaves cases without an arm.
-        let complete = expr.arms.iter().any(takes_all);
+        let complete = expr.arms.iter().any(|arm: &Arm| arm.guard.is_none() && matches!(arm.pat, Pat::Wild(_)));
         for arm in &expr.arms {
             match &arm.guard {
                 Some((_, guard)) => {

@@ -33,8 +33,7 @@ struct Edit {
 impl Edit {
     /// Whether all of its place is there as it was, with whatever else is put there.
     fn keeps_whole(&self) -> bool {
-        let all = |piece: &SourcePiece| matches!(piece, SourcePiece::Source(source) if *source == self.at);
-        self.becomes.iter().any(all)
+        self.becomes.iter().any(|piece: &SourcePiece| matches!(piece, SourcePiece::Source(source) if *source == self.at))
     }
 }
 
@@ -164,16 +163,15 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
             all,
             iterator: false,
         } => {
-            let returned = |(number, mutant): &(u32, &Mutant)| {
+            Edit {
+                at: all.start..all.start,
+                becomes: mutants.iter().flat_map(|(number, mutant): &(u32, &Mutant)| {
                 let text = format!("return {};", mutant.replacement);
                 let mut pieces = vec![SourcePiece::Text(format!("if {} {{", switch(*number)))];
                 pieces.extend(marked(*number, vec![SourcePiece::Text(text)]));
                 pieces.push(SourcePiece::Text("}\n".to_owned()));
                 pieces
-            };
-            Edit {
-                at: all.start..all.start,
-                becomes: mutants.iter().flat_map(returned).collect(),
+            }).collect(),
             }
         }
         MutationPlace::Binary {
@@ -189,13 +187,12 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
                     SourcePiece::Source(right.clone()),
                 ]
             };
-            let other = |(number, mutant): &(u32, &Mutant)| {
+            let alternatives = mutants.iter().map(|(number, mutant): &(u32, &Mutant)| {
                 (
                     *number,
                     with(SourcePiece::Text(format!(" {} ", mutant.replacement))),
                 )
-            };
-            let alternatives = mutants.iter().map(other).collect();
+            }).collect();
             let original = with(SourcePiece::Source(operator.clone()));
             Edit {
                 at: left.start..right.end,
@@ -214,22 +211,20 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
             }
         }
         MutationPlace::Arm(pattern) => {
-            let off = |(number, _): &(u32, &Mutant)| {
+            Edit {
+                at: pattern.end..pattern.end,
+                becomes: mutants.iter().flat_map(|(number, _): &(u32, &Mutant)| {
                 marked(
                     *number,
                     vec![SourcePiece::Text(format!(" if !{}", switch(*number)))],
                 )
-            };
-            Edit {
-                at: pattern.end..pattern.end,
-                becomes: mutants.iter().flat_map(off).collect(),
+            }).collect(),
             }
         }
         MutationPlace::Guard(guard) => {
-            let fixed = |(number, mutant): &(u32, &Mutant)| {
+            let alternatives = mutants.iter().map(|(number, mutant): &(u32, &Mutant)| {
                 (*number, vec![SourcePiece::Text(mutant.replacement.clone())])
-            };
-            let alternatives = mutants.iter().map(fixed).collect();
+            }).collect();
             let original = vec![SourcePiece::Source(guard.clone())];
             Edit {
                 at: guard.clone(),

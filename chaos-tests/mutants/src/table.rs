@@ -37,7 +37,7 @@ pub(crate) fn read_remarks(path: &Path) -> Result<BTreeMap<String, Remark>> {
     let Ok(text) = std::fs::read_to_string(path) else {
         return Ok(BTreeMap::new());
     };
-    let remark = |line: &str| {
+    Ok(text.lines().filter_map(|line: &str| {
         let mut parts = line.splitn(3, '\t').map(str::to_owned);
         Some((
             parts.next()?,
@@ -46,8 +46,7 @@ pub(crate) fn read_remarks(path: &Path) -> Result<BTreeMap<String, Remark>> {
                 text: parts.next()?,
             },
         ))
-    };
-    Ok(text.lines().filter_map(remark).collect())
+    }).collect())
 }
 
 /// What came of each mutant of the sample, setting by setting.
@@ -185,12 +184,11 @@ fn killed(
     let left = survivors().count();
     let beyond = beyond.count();
     let killed = all - left;
-    let is_unreached = |outcomes: &&Vec<&HuntResult>| {
+    let unreached = fates.values().filter(|outcomes: &&Vec<&HuntResult>| {
         outcomes
             .iter()
             .all(|outcome| outcome.fate == MutantFate::NotReached)
-    };
-    let unreached = fates.values().filter(is_unreached).count();
+    }).count();
     let share = |of: usize| 100.0 * killed as f64 / of.max(1) as f64;
     writeln!(
         page,

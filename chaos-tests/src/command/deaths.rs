@@ -39,8 +39,10 @@ pub fn run(args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> Result<bool> {
 }
 
 fn die_in(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> bool {
-    let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let workers = args.at_once.map_or_else(processors, |count| count as usize);
+    let workers = args.at_once.map_or_else(
+        || std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        |count| count as usize,
+    );
     let moments: Vec<KillPoint> = quiet
         .moments()
         .into_iter()
@@ -49,26 +51,25 @@ fn die_in(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> b
     let mut ended = 0;
     let mut deaths = 0;
     let mut broken = 0;
-    let judge = |moment: &KillPoint, verdict: Result<SeedVerdict>| {
-        ended += 1;
-        deaths += usize::from(verdict.as_ref().is_ok_and(|verdict| quiet.died(verdict)));
-        if let Some(problem) = problem(verdict) {
-            broken += 1;
-            say(&format!("BROKEN {}: {moment:?}\n  {problem}", quiet.name));
-        }
-        if ended % TOLD_EVERY == 0 {
-            note(&format!(
-                "{}: {ended} of {} moments",
-                quiet.name,
-                moments.len()
-            ));
-        }
-    };
     at_once(
         &moments,
         workers,
         |moment| quiet.with_death_at(*moment),
-        judge,
+        |moment: &KillPoint, verdict: Result<SeedVerdict>| {
+            ended += 1;
+            deaths += usize::from(verdict.as_ref().is_ok_and(|verdict| quiet.died(verdict)));
+            if let Some(problem) = problem(verdict) {
+                broken += 1;
+                say(&format!("BROKEN {}: {moment:?}\n  {problem}", quiet.name));
+            }
+            if ended % TOLD_EVERY == 0 {
+                note(&format!(
+                    "{}: {ended} of {} moments",
+                    quiet.name,
+                    moments.len()
+                ));
+            }
+        },
     );
     say(&format!(
         "{}: {deaths} deaths, {broken} broke a rule",

@@ -188,8 +188,10 @@ fn drawn_seed() -> u64 {
 }
 
 fn at_once(args: &SeedsArgs) -> usize {
-    let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    args.at_once.map_or_else(processors, |count| count as usize)
+    args.at_once.map_or_else(
+        || std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        |count| count as usize,
+    )
 }
 
 fn size(args: &SeedsArgs) -> CampaignSize {
@@ -327,25 +329,27 @@ fn table(campaign: &Campaign) -> String {
         campaign.control_plane_runs, campaign.durable_changes
     );
     let kinds = kinds(&campaign.struck);
-    let row = |fared: &Fared| {
-        let Fared {
-            kind,
-            strikes,
-            steps,
-            missed,
-        } = fared;
-        let name = kind.as_str();
-        let reached = format!("{} of {steps}", steps - missed.len());
-        format!(
-            "{name:<24} {strikes:>9} {reached:>9}  {}\n",
-            missed.join(" ")
-        )
-    };
     let heading = format!(
         "{:<24} {:>9} {:>9}  {}\n",
         "trouble", "struck", "steps", "never at"
     );
-    let rows: String = kinds.iter().map(row).collect();
+    let rows: String = kinds
+        .iter()
+        .map(|fared: &Fared| {
+            let Fared {
+                kind,
+                strikes,
+                steps,
+                missed,
+            } = fared;
+            let name = kind.as_str();
+            let reached = format!("{} of {steps}", steps - missed.len());
+            format!(
+                "{name:<24} {strikes:>9} {reached:>9}  {}\n",
+                missed.join(" ")
+            )
+        })
+        .collect();
     let verdicts = format!(
         "safety {}, liveness {}, hash {}\n",
         campaign.safety.as_str(),

@@ -91,14 +91,15 @@ impl ScenarioDraft<'_> {
     fn components(&mut self, most: usize) -> Vec<PlannedComponent> {
         let count = self.random.random_range(1..=most);
         let fixed = self.random.random_bool(0.5);
-        let component = |_| {
-            let site = fixed.then(|| self.some_site());
-            PlannedComponent {
-                site,
-                ..succeeds(self.random.random_range(1..=2))
-            }
-        };
-        (0..count).map(component).collect()
+        (0..count)
+            .map(|_| {
+                let site = fixed.then(|| self.some_site());
+                PlannedComponent {
+                    site,
+                    ..succeeds(self.random.random_range(1..=2))
+                }
+            })
+            .collect()
     }
 
     fn job(&mut self, components: Vec<PlannedComponent>, retries: u32) -> usize {
@@ -139,12 +140,13 @@ impl ScenarioDraft<'_> {
     /// itself, and they share the link: all arrive when the claim has been waiting for at
     /// least as long as one of them takes.
     fn late_job(&mut self, count: usize, bytes: usize, site: Option<usize>, from: usize) -> usize {
-        let component = |_| PlannedComponent {
-            site,
-            inputs: vec![self.file(from, bytes)],
-            ..succeeds(1)
-        };
-        let components = (0..count).map(component).collect();
+        let components = (0..count)
+            .map(|_| PlannedComponent {
+                site,
+                inputs: vec![self.file(from, bytes)],
+                ..succeeds(1)
+            })
+            .collect();
         self.job(components, 0)
     }
 

@@ -18,17 +18,18 @@ const PROCESSORS: [u32; 4] = [7, 16, 25, 34];
 pub(super) fn scenarios(seed: u64, count: usize) -> Vec<DifferScenario> {
     let mut deck = StdRng::seed_from_u64(seed);
     let mut cards: Vec<usize> = Vec::new();
-    let scenario = |number| {
-        if cards.len() < ACTS {
-            cards = (0..acts::ALL.len()).collect();
-            cards.shuffle(&mut deck);
-        }
-        let mut dealt = cards.split_off(cards.len() - ACTS);
-        // What leaves copies under way comes last, so that the links are free before.
-        dealt.sort_unstable();
-        draw(number, &dealt, seed)
-    };
-    (0..count).map(scenario).collect()
+    (0..count)
+        .map(|number| {
+            if cards.len() < ACTS {
+                cards = (0..acts::ALL.len()).collect();
+                cards.shuffle(&mut deck);
+            }
+            let mut dealt = cards.split_off(cards.len() - ACTS);
+            // What leaves copies under way comes last, so that the links are free before.
+            dealt.sort_unstable();
+            draw(number, &dealt, seed)
+        })
+        .collect()
 }
 
 fn draw(number: usize, dealt: &[usize], seed: u64) -> DifferScenario {

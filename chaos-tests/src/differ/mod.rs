@@ -64,17 +64,18 @@ pub fn run(options: &DifferOptions, show: &(dyn Fn(&str) + Sync)) -> bool {
     let next = AtomicUsize::new(0);
     let total = Mutex::new(compare::Total::default());
     let steadiness = Steadiness::new();
-    let work = || {
-        while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let (compared, times) = play(scenario, options, &steadiness);
-            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
-            show(&compare::report(scenario, &compared, times));
-            total.add(&compared);
-        }
-    };
     std::thread::scope(|scope| {
         let players: Vec<_> = (0..options.at_once.max(1))
-            .map(|_| scope.spawn(work))
+            .map(|_| {
+                scope.spawn(|| {
+                    while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let (compared, times) = play(scenario, options, &steadiness);
+                        let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+                        show(&compare::report(scenario, &compared, times));
+                        total.add(&compared);
+                    }
+                })
+            })
             .collect();
         let watch = scope.spawn(|| steadiness.watch(&options.base));
         players.into_iter().for_each(|player| drop(player.join()));

@@ -281,16 +281,15 @@ impl RealUser<'_> {
     fn await_rest(&self) -> Result<()> {
         wait("every site is usable and idle", || {
             let sites = self.api.want("/v1/sites")?;
-            let rests = |site: &Value| {
-                site["state"] == "usable"
-                    && site["total"]["processors"].is_u64()
-                    && site["total"] == site["idle"]
-            };
             Ok(sites["sites"]
                 .as_array()
                 .context("no sites")?
                 .iter()
-                .all(rests))
+                .all(|site: &Value| {
+                    site["state"] == "usable"
+                        && site["total"]["processors"].is_u64()
+                        && site["total"] == site["idle"]
+                }))
         })
     }
 }

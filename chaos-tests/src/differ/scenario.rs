@@ -270,28 +270,6 @@ fn component(
     planned: &PlannedComponent,
     program: &str,
 ) -> Result<ComponentSpec> {
-    let output = |keep: &Keep| -> Result<OutputSpec> {
-        let collect = match keep {
-            Keep::Here => Collect::Fetch,
-            Keep::At(site) => Collect::ToSite {
-                site: SiteName::new(&site_name(*site))?,
-                register: LogicalName::new(&format!("output-{job}-{index}"))?,
-            },
-        };
-        Ok(OutputSpec {
-            path: RelPath::new(OUTPUT)?,
-            collect,
-        })
-    };
-    let input = |file: &usize| -> Result<Input> {
-        let name = LogicalName::new(&file_name(*file))?;
-        let path = RelPath::new(&file_name(*file))?;
-        Ok(Input {
-            file: FileRef { name, bound: None },
-            path,
-            feed: Default::default(),
-        })
-    };
     Ok(ComponentSpec {
         name: ComponentName::new(&format!("c{index}"))?,
         site: planned
@@ -301,8 +279,36 @@ fn component(
         resources: Resources::processors(planned.processors),
         constraints: Vec::new(),
         program: planned.program(program).into(),
-        inputs: planned.inputs.iter().map(input).collect::<Result<_>>()?,
-        outputs: planned.output.iter().map(output).collect::<Result<_>>()?,
+        inputs: planned
+            .inputs
+            .iter()
+            .map(|file: &usize| -> Result<Input> {
+                let name = LogicalName::new(&file_name(*file))?;
+                let path = RelPath::new(&file_name(*file))?;
+                Ok(Input {
+                    file: FileRef { name, bound: None },
+                    path,
+                    feed: Default::default(),
+                })
+            })
+            .collect::<Result<_>>()?,
+        outputs: planned
+            .output
+            .iter()
+            .map(|keep: &Keep| -> Result<OutputSpec> {
+                let collect = match keep {
+                    Keep::Here => Collect::Fetch,
+                    Keep::At(site) => Collect::ToSite {
+                        site: SiteName::new(&site_name(*site))?,
+                        register: LogicalName::new(&format!("output-{job}-{index}"))?,
+                    },
+                };
+                Ok(OutputSpec {
+                    path: RelPath::new(OUTPUT)?,
+                    collect,
+                })
+            })
+            .collect::<Result<_>>()?,
         at: BTreeMap::new(),
         restart: None,
         start_after: DurationMs::ZERO,
@@ -343,14 +349,6 @@ pub(super) fn document(spec: &JobSpec) -> Value {
 }
 
 fn component_document(component: &ComponentSpec) -> Value {
-    let input =
-        |input: &Input| json!({ "file": input.file.name.as_str(), "path": input.path.as_str() });
-    let output = |output: &OutputSpec| match &output.collect {
-        Collect::Fetch => json!({ "path": output.path.as_str() }),
-        Collect::ToSite { site, register } => json!({
-            "path": output.path.as_str(), "site": site.as_str(), "register": register.as_str(),
-        }),
-    };
     let executable = match &component.program.executable {
         Executable::AtSite(path) => json!(path),
         Executable::Staged(file) => json!({ "file": file.name.as_str() }),
@@ -360,8 +358,13 @@ fn component_document(component: &ComponentSpec) -> Value {
         "processors": component.resources.processors,
         "executable": executable,
         "arguments": component.program.open().arguments,
-        "input": component.inputs.iter().map(input).collect::<Vec<Value>>(),
-        "output": component.outputs.iter().map(output).collect::<Vec<Value>>(),
+        "input": component.inputs.iter().map(|input: &Input| json!({ "file": input.file.name.as_str(), "path": input.path.as_str() })).collect::<Vec<Value>>(),
+        "output": component.outputs.iter().map(|output: &OutputSpec| match &output.collect {
+        Collect::Fetch => json!({ "path": output.path.as_str() }),
+        Collect::ToSite { site, register } => json!({
+            "path": output.path.as_str(), "site": site.as_str(), "register": register.as_str(),
+        }),
+    }).collect::<Vec<Value>>(),
     });
     if let Some(site) = &component.site {
         document["site"] = json!(site.as_str());

@@ -66,8 +66,9 @@ pub(super) fn settings(scenario: &DifferScenario) -> Result<Settings> {
 
 /// Names of all sites.
 pub(super) fn sites(scenario: &DifferScenario) -> Result<Vec<SiteName>> {
-    let name = |site| Ok(SiteName::new(&site_name(site))?);
-    (0..scenario.processors.len()).map(name).collect()
+    (0..scenario.processors.len())
+        .map(|site| Ok(SiteName::new(&site_name(site))?))
+        .collect()
 }
 
 fn links(names: &[SiteName]) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {

@@ -133,13 +133,15 @@ fn world(scenario: &DifferScenario) -> Result<World> {
     let pairs = names
         .iter()
         .flat_map(|from| names.iter().map(move |to| (from, to)));
-    let link = |(from, to): (&SiteName, &SiteName)| LinkSpec {
-        from: from.clone(),
-        to: to.clone(),
-        bandwidth: BitsPerSecond(BANDWIDTH_BITS_PER_S),
-        latency: DurationMs::ZERO,
-    };
-    let links: Vec<LinkSpec> = pairs.filter(|(from, to)| from != to).map(link).collect();
+    let links: Vec<LinkSpec> = pairs
+        .filter(|(from, to)| from != to)
+        .map(|(from, to): (&SiteName, &SiteName)| LinkSpec {
+            from: from.clone(),
+            to: to.clone(),
+            bandwidth: BitsPerSecond(BANDWIDTH_BITS_PER_S),
+            latency: DurationMs::ZERO,
+        })
+        .collect();
     let pace = SimulatedPace {
         launch_max: DurationMs(30),
         gate_max: DurationMs(30),

@@ -78,17 +78,21 @@ fn read(
     if let ControlFlow::Break(damage) = damage {
         return Err(damage.into());
     }
-    let story = |job: Job| -> Result<JobStory> {
-        let units = events::history(&*opened.journal, job.id)?;
-        let count = units.len();
-        let events = units.into_iter().flat_map(|(_, events)| events).collect();
-        Ok(JobStory {
-            job,
-            events,
-            units: count,
+    let stories = loader
+        .finish()?
+        .jobs
+        .into_iter()
+        .map(|job: Job| -> Result<JobStory> {
+            let units = events::history(&*opened.journal, job.id)?;
+            let count = units.len();
+            let events = units.into_iter().flat_map(|(_, events)| events).collect();
+            Ok(JobStory {
+                job,
+                events,
+                units: count,
+            })
         })
-    };
-    let stories = loader.finish()?.jobs.into_iter().map(story).collect();
+        .collect();
     opened.journal.close();
     stories
 }

@@ -161,8 +161,9 @@ fn dies_between_gates(scene: &mut FaultScene) -> Result<()> {
     let id = scene.submit_with("torn", &["s1", "s2"], ("1", "out"), 0)?;
     scene.await_crash()?;
     let away = Instant::now();
-    let over = |scene: &FaultScene| Ok(matches!(&scene.runs()?[..], [run] if run.end.is_some()));
-    scene.wait("the first payload over, alone", over)?;
+    scene.wait("the first payload over, alone", |scene: &FaultScene| {
+        Ok(matches!(&scene.runs()?[..], [run] if run.end.is_some()))
+    })?;
     scene.arm(1, "")?;
     std::thread::sleep((GRACE + Duration::from_secs(1)).saturating_sub(away.elapsed()));
     ensure!(
@@ -187,8 +188,10 @@ fn dies_between_gates(scene: &mut FaultScene) -> Result<()> {
         "they began {apart} ms apart"
     );
     let together = parts.iter().all(|run| {
-        let runs_on = |other: &PayloadRun| run.end.is_some_and(|(end, _)| end > other.start_ms);
-        run.tag != alone.tag && parts.iter().all(runs_on)
+        run.tag != alone.tag
+            && parts
+                .iter()
+                .all(|other: &PayloadRun| run.end.is_some_and(|(end, _)| end > other.start_ms))
     });
     ensure!(together, "parts of the job did not run together: {runs:?}");
     Ok(())

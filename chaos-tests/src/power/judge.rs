@@ -200,11 +200,10 @@ fn lost_uploads(
 /// over.
 pub(super) fn broken(evidence: &RunEvidence, ended: &SeenEndings) -> Vec<String> {
     let verdict = oracle::judge(evidence);
-    let counts = |violation: &&oracle::Violation| !TAKEN_BY_CUTS.contains(&violation.rule);
     let mut broken: Vec<String> = verdict
         .violations
         .iter()
-        .filter(counts)
+        .filter(|violation: &&oracle::Violation| !TAKEN_BY_CUTS.contains(&violation.rule))
         .map(ToString::to_string)
         .collect();
     for run in &evidence.ledger.runs {

@@ -156,10 +156,9 @@ impl ImageDisk {
     /// What the kernel counts of the loop device.
     fn counters(&self) -> Result<PathBuf> {
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-        let is_ours = |line: &&str| line.split(' ').nth(4) == self.place.to_str();
         let line = mounts
             .lines()
-            .find(is_ours)
+            .find(|line: &&str| line.split(' ').nth(4) == self.place.to_str())
             .context("the disk is not mounted")?;
         let device = line
             .split(" - ")

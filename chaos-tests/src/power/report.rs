@@ -62,8 +62,11 @@ impl PowerRunResult {
 
     /// Whether it shows what it was to show.
     pub fn is_good(&self) -> bool {
-        let is_good = |cut: &CutResult| cut.restart.is_some() && cut.problems().is_empty();
-        self.broken.is_empty() && self.cuts.iter().all(is_good)
+        self.broken.is_empty()
+            && self
+                .cuts
+                .iter()
+                .all(|cut: &CutResult| cut.restart.is_some() && cut.problems().is_empty())
     }
 
     /// For people.

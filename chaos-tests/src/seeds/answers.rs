@@ -30,13 +30,12 @@ pub(super) fn untrue(
                     JobOutcome::NotFound => job.is_none(),
                     JobOutcome::Refused(_) => true,
                 };
-                let text = || {
+                (!holds).then(|| {
                     format!(
                         "an answer is wrong: {action:?} came to {outcome:?}, {:?}",
                         job.map(|j| &j.phase)
                     )
-                };
-                (!holds).then(text)
+                })
             });
             told.collect()
         }

@@ -100,18 +100,19 @@ pub fn seeds(
 ) {
     let next = AtomicU64::new(0);
     let shown = Mutex::new(());
-    let work = || {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let number = first.checked_add(index).filter(|_| index < count);
-            let Some(number) = number else { return };
-            let verdict = seed(number, size);
-            let _one_at_a_time = shown.lock().unwrap_or_else(PoisonError::into_inner);
-            show(number, verdict);
-        }
-    };
     std::thread::scope(|scope| {
-        (0..at_once.max(1)).for_each(|_| drop(scope.spawn(work)));
+        (0..at_once.max(1)).for_each(|_| {
+            drop(scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let number = first.checked_add(index).filter(|_| index < count);
+                    let Some(number) = number else { return };
+                    let verdict = seed(number, size);
+                    let _one_at_a_time = shown.lock().unwrap_or_else(PoisonError::into_inner);
+                    show(number, verdict);
+                }
+            }))
+        });
     });
 }
 

@@ -114,18 +114,19 @@ fn told(plane_run: &ControlPlaneRun, view: &View) -> Vec<News> {
         return Vec::new();
     };
     let owed = view.sites.values().flat_map(|record| {
-        let of = |owed: &Notification| (record.site.clone(), owed.id);
-        record.owed.iter().map(of)
+        record
+            .owed
+            .iter()
+            .map(|owed: &Notification| (record.site.clone(), owed.id))
     });
-    let has_arrived = |(site, id): &(SiteName, NotificationId)| {
+    owed.filter(|(site, id): &(SiteName, NotificationId)| {
         plane_run
             .call_faults
             .arrived_at(site, *id)
             .is_some_and(|at| at >= born)
-    };
-    owed.filter(has_arrived)
-        .map(|(site, id)| News::Message(site, id))
-        .collect()
+    })
+    .map(|(site, id)| News::Message(site, id))
+    .collect()
 }
 
 /// How far an attempt is as its site told, if its job knows less.
@@ -154,6 +155,9 @@ fn of(shared: &Shared, job: &Job, index: ComponentIndex, component: &Component) 
 /// has sites may learn of it when it claims.
 fn has_input(view: &View, job: &Job) -> bool {
     let waits = matches!(job.phase, JobPhase::Claiming { .. });
-    let is_ready = |copy| view.copies.get(&copy).is_some_and(|copy| copy.is_ready());
-    waits && !job.inputs_here && needs(job).into_iter().all(is_ready)
+    waits
+        && !job.inputs_here
+        && needs(job)
+            .into_iter()
+            .all(|copy| view.copies.get(&copy).is_some_and(|copy| copy.is_ready()))
 }

@@ -133,15 +133,14 @@ pub(super) fn wrongly_held(
 /// told nothing is ended by whoever finds it there, and the next one does not wait for that.
 fn stays(ledger: &[LedgerEntry], instance: InstanceId) -> BTreeMap<HeldPart, Stay> {
     let mut stays: BTreeMap<HeldPart, Stay> = BTreeMap::new();
-    let ours =
-        |entry: &&LedgerEntry| entry.tag.instance == instance && entry.tag.job != OWN_PROBE_JOB;
     for LedgerEntry {
         at,
         site,
         tag,
         deed,
-    } in ledger.iter().filter(ours)
-    {
+    } in ledger.iter().filter(|entry: &&LedgerEntry| {
+        entry.tag.instance == instance && entry.tag.job != OWN_PROBE_JOB
+    }) {
         let part = (tag.job, tag.component, tag.attempt);
         let new = |until| Stay {
             site: site.clone(),

@@ -38,8 +38,9 @@ pub(super) async fn watch(
             .all(|site| site.report.contact.is_answering());
         let waited = waiting(&plane_run);
         plane_run.until(noticed_at).await;
-        let tells = |id: &ActorId| places(id.kind());
-        let late = plane_run.lives.stalled(from, noticed_at, tells);
+        let late = plane_run
+            .lives
+            .stalled(from, noticed_at, |id: &ActorId| places(id.kind()));
         if to < noticed_at + late + MOMENT {
             continue;
         }
@@ -61,10 +62,14 @@ pub(super) async fn watch(
 fn waiting(plane_run: &ControlPlaneRun) -> Vec<cospan_domain::ids::JobId> {
     let view = plane_run.plane.view();
     let now = plane_run.plane.now();
-    let waits = |job: &&Arc<Job>| {
-        let ready = matches!(job.phase, JobPhase::Queued { not_before, .. } if not_before <= now);
-        let alone = job.spec.run.task.is_none();
-        ready && alone && job.frozen_by.is_none() && job.held.is_none()
-    };
-    view.jobs.values().filter(waits).map(|job| job.id).collect()
+    view.jobs
+        .values()
+        .filter(|job: &&Arc<Job>| {
+            let ready =
+                matches!(job.phase, JobPhase::Queued { not_before, .. } if not_before <= now);
+            let alone = job.spec.run.task.is_none();
+            ready && alone && job.frozen_by.is_none() && job.held.is_none()
+        })
+        .map(|job| job.id)
+        .collect()
 }

@@ -139,7 +139,6 @@ pub fn judge(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let entries = evidence.world.ledger().entries();
     let ours = |entry: &&LedgerEntry| entry.tag.instance == evidence.instance;
     let lives = lives(entries.iter().filter(ours));
-    let parallel = |job| evidence.asked.get(&job).map(|asked| asked.parallel);
     let mut violations = Vec::new();
     let mut check = |rule: &str, found: Vec<String>| {
         violations.extend(found.into_iter().map(|text| format!("{rule}: {text}")));
@@ -183,7 +182,9 @@ pub fn judge(evidence: &SeedEvidence<'_>) -> Vec<String> {
     check("a payload began without its input", without_input(&lives));
     check(
         "a component was misled",
-        misled(entries.iter().filter(ours), parallel),
+        misled(entries.iter().filter(ours), |job| {
+            evidence.asked.get(&job).map(|asked| asked.parallel)
+        }),
     );
     check(
         "what was held in vain is misstated",
@@ -362,12 +363,14 @@ fn opened_early(
                 ..*tag
             }
         });
-        let processors = |tag| {
-            lives
-                .get(&tag)
-                .map_or(0, |life: &AttemptLife| life.processors)
-        };
-        let parts: Vec<u32> = peers.clone().map(processors).collect();
+        let parts: Vec<u32> = peers
+            .clone()
+            .map(|tag| {
+                lives
+                    .get(&tag)
+                    .map_or(0, |life: &AttemptLife| life.processors)
+            })
+            .collect();
         let asked = evidence.asked.get(&tag.job).cloned().unwrap_or_default();
         if asked.later.contains(&tag.component) {
             // When it may is judged by what it was promised.
@@ -445,8 +448,10 @@ fn whole_rounds(
     let mut whole: BTreeMap<JobId, Vec<RoundParts>> = BTreeMap::new();
     for ((job, round), parts) in rounds {
         let asked = evidence.asked.get(&job).cloned().unwrap_or_default();
-        let processors = |(.., tag): &AttemptSpan| lives.get(tag).map_or(0, |life| life.processors);
-        let sizes: Vec<u32> = parts.values().map(processors).collect();
+        let sizes: Vec<u32> = parts
+            .values()
+            .map(|(.., tag): &AttemptSpan| lives.get(tag).map_or(0, |life| life.processors))
+            .collect();
         if asked.is_met(&sizes) && !torn.contains_key(&(job, round)) {
             whole.entry(job).or_default().push(parts);
         }

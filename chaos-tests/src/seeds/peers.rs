@@ -183,14 +183,19 @@ mod tests {
             host: GONE.into(),
             ..peer(0)
         };
-        let late = |component| match component {
-            1 => Some(LedgerEvent::Told(
-                ComponentIndex(1),
-                vec![gone.clone(), peer(1)],
-            )),
-            _ => hosts(component),
-        };
-        assert!(judged(&late, true).is_empty());
+        assert!(
+            judged(
+                &|component| match component {
+                    1 => Some(LedgerEvent::Told(
+                        ComponentIndex(1),
+                        vec![gone.clone(), peer(1)],
+                    )),
+                    _ => hosts(component),
+                },
+                true
+            )
+            .is_empty()
+        );
         assert_eq!(judged(&hosts, false).len(), 2, "nobody asked");
         assert_eq!(judged(&|_| None, true).len(), 2, "nobody was told");
     }
@@ -222,17 +227,25 @@ mod tests {
             },
         ];
         for wrong in wrong {
-            let told = |component| match component {
-                0 => Some(LedgerEvent::Told(
-                    ComponentIndex(0),
-                    vec![wrong.clone(), peer(1)],
-                )),
-                _ => hosts(component),
-            };
-            let found = misled(ledger(&told).iter(), |_| Some(true));
+            let found = misled(
+                ledger(&|component| match component {
+                    0 => Some(LedgerEvent::Told(
+                        ComponentIndex(0),
+                        vec![wrong.clone(), peer(1)],
+                    )),
+                    _ => hosts(component),
+                })
+                .iter(),
+                |_| Some(true),
+            );
             assert_eq!(found.len(), 1, "{wrong:?}: {found:?}");
         }
-        let exchanged = |component| hosts(1 - component);
-        assert_eq!(misled(ledger(&exchanged).iter(), |_| Some(true)).len(), 2);
+        assert_eq!(
+            misled(ledger(&|component| hosts(1 - component)).iter(), |_| Some(
+                true
+            ))
+            .len(),
+            2
+        );
     }
 }

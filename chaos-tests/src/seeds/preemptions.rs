@@ -73,8 +73,9 @@ impl Preemptions {
         events: &[JobEvent],
         stalled: Stalled<'_>,
     ) -> Vec<String> {
-        let judge = |event: &JobEvent| self.judge(job, &event.what, event.at, stalled);
-        let found = events.iter().filter_map(judge);
+        let found = events
+            .iter()
+            .filter_map(|event: &JobEvent| self.judge(job, &event.what, event.at, stalled));
         found
             .map(|text| format!("job {}: {text}", job.id))
             .collect()

@@ -111,10 +111,11 @@ pub(super) fn claimed_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
                 .insert((entry.tag.job, entry.tag.component));
         }
     }
-    let is_wrong = |(lease, users): &(&ReservationTag, &BTreeSet<(JobId, ComponentIndex)>)| {
-        users.len() > 1 || users.iter().any(|(job, _)| *job != lease.job)
-    };
-    let wrong = users.iter().filter(is_wrong);
+    let wrong = users.iter().filter(
+        |(lease, users): &(&ReservationTag, &BTreeSet<(JobId, ComponentIndex)>)| {
+            users.len() > 1 || users.iter().any(|(job, _)| *job != lease.job)
+        },
+    );
     wrong
         .map(|(lease, users)| format!("{lease} was used by {users:?}"))
         .collect()
@@ -187,8 +188,9 @@ fn wrongly_begun(
 ) -> Option<String> {
     let StartWindow { earliest, latest } = promised.get(&(job, round))?.later_by(offset);
     let latest = if alone { Timestamp(u64::MAX) } else { latest };
-    let late = || (at.since(latest) > LATE_MAX).then_some("late");
-    let what = (at < earliest).then_some("early").or_else(late)?;
+    let what = (at < earliest)
+        .then_some("early")
+        .or_else(|| (at.since(latest) > LATE_MAX).then_some("late"))?;
     Some(format!("job {job} began too {what} in round {}", round.0))
 }
 

@@ -220,17 +220,20 @@ impl Queues {
 /// Whether two jobs fare alike wherever they are tried.
 fn asks_for_the_same(one: &JobSpec, other: &JobSpec) -> bool {
     let needs = |spec: &JobSpec| {
-        let of = |part: &ComponentSpec| {
-            let part = part.clone();
-            (
-                part.site,
-                part.resources,
-                part.constraints,
-                part.inputs,
-                part.program.executable,
-            )
-        };
-        let parts: Vec<_> = spec.components.iter().map(of).collect();
+        let parts: Vec<_> = spec
+            .components
+            .iter()
+            .map(|part: &ComponentSpec| {
+                let part = part.clone();
+                (
+                    part.site,
+                    part.resources,
+                    part.constraints,
+                    part.inputs,
+                    part.program.executable,
+                )
+            })
+            .collect();
         (
             spec.request.clone(),
             spec.policy.clone(),

@@ -105,8 +105,13 @@ pub(super) fn exceeded(
             .chain(too_many(world, &held, quota.share))
             .collect::<Vec<_>>()
     });
-    let of = |text: String| format!("{} {text}", new.owner);
-    untold.into_iter().chain(held.into_iter().map(of)).collect()
+    untold
+        .into_iter()
+        .chain(
+            held.into_iter()
+                .map(|text: String| format!("{} {text}", new.owner)),
+        )
+        .collect()
 }
 
 /// A failure after a site was not asked for that reason, which does not say so.
@@ -114,9 +119,9 @@ fn untold(job: &Job, what: &JobEventKind) -> Option<String> {
     let JobEventKind::JobFailed { reason } = what else {
         return None;
     };
-    let text = || format!("job {} was not told of its user's bound: {reason}", job.id);
     let failed = matches!(job.phase, JobPhase::Failed { .. });
-    (failed && hides_bound(job.reservation.as_deref(), reason)).then(text)
+    (failed && hides_bound(job.reservation.as_deref(), reason))
+        .then(|| format!("job {} was not told of its user's bound: {reason}", job.id))
 }
 
 /// Whether a job that had this fails for a reason that does not say what its user may hold, although
@@ -144,14 +149,14 @@ fn held_by<'w>(
         let job = view.jobs.get(&tag.job).filter(|job| job.owner == *owner);
         let reservation = job.and_then(|job| job.reservation.as_deref());
         let mut searches = reservation.into_iter().flat_map(searches);
-        let has = |search: &ReservationSearch| {
-            search
-                .reserved()
-                .iter()
-                .flatten()
-                .any(|held| held.serial == tag.serial)
-        };
-        tag.instance == instance && searches.any(has)
+        tag.instance == instance
+            && searches.any(|search: &ReservationSearch| {
+                search
+                    .reserved()
+                    .iter()
+                    .flatten()
+                    .any(|held| held.serial == tag.serial)
+            })
     };
     let each = world.sites().iter().map(|site| {
         let leases = site.leases().filter(|(tag, _)| counts(tag));

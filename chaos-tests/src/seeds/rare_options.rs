@@ -118,58 +118,60 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
     let users = people.random_range(1..=USERS.len());
     let mut chance = StdRng::seed_from_u64(seed ^ JOBS);
     let exist: [bool; 7] = std::array::from_fn(|_| chance.random_bool(0.5));
-    let draw = |job: DrawnJob| {
-        let [fixed, classes, once, patient, retries, placements, claims] =
-            exist.map(|exists| exists && chance.random_bool(0.15));
-        let fits = job.components.len() <= sites;
-        let most = |exists: bool, chance: &mut StdRng| exists.then(|| chance.random_range(1..=20));
-        let small = job
-            .components
-            .iter()
-            .all(|processors| *processors <= ALWAYS_IDLE);
-        let fixed_from = (fixed && fits).then(|| chance.random_range(0..sites));
-        let rare_options = RareOptions {
-            fixed_from: fixed_from.filter(|_| small),
-            constraint: None,
-            priority: if classes {
-                Priority::ALL[chance.random_range(0..Priority::ALL.len())]
-            } else {
-                Priority::Low
-            },
-            rerunnable: !once,
-            waits: patient,
-            max_retries: if retries {
-                chance.random_range(1..=3)
-            } else {
-                0
-            },
-            apart: parts && parting.random_bool(0.5) && !once,
-            max_placement_tries: most(placements, &mut chance),
-            max_claim_tries: most(claims, &mut chance),
-            notifies: teller.random_bool(0.2),
-            promised: None,
-            last_after: DurationMs::ZERO,
-            molding: Molding::default(),
-            within: None,
-            user: USERS[people.random_range(0..users)],
-        };
-        let small = job.components.iter().sum::<u32>() <= ALWAYS_IDLE;
-        let constraint = (choosy && small && choice.random_bool(0.3))
-            .then(|| draw_constraint(&mut choice, names))
-            .filter(|_| rare_options.fixed_from.is_none());
-        let rare_options = RareOptions {
-            constraint,
-            ..rare_options
-        };
-        // Without errors of its own a job has nothing to retry.
-        let code = if retries { 1 } else { job.code };
-        DrawnJob {
-            code,
-            rare_options,
-            ..job
-        }
-    };
-    jobs.into_iter().map(draw).collect()
+    jobs.into_iter()
+        .map(|job: DrawnJob| {
+            let [fixed, classes, once, patient, retries, placements, claims] =
+                exist.map(|exists| exists && chance.random_bool(0.15));
+            let fits = job.components.len() <= sites;
+            let most =
+                |exists: bool, chance: &mut StdRng| exists.then(|| chance.random_range(1..=20));
+            let small = job
+                .components
+                .iter()
+                .all(|processors| *processors <= ALWAYS_IDLE);
+            let fixed_from = (fixed && fits).then(|| chance.random_range(0..sites));
+            let rare_options = RareOptions {
+                fixed_from: fixed_from.filter(|_| small),
+                constraint: None,
+                priority: if classes {
+                    Priority::ALL[chance.random_range(0..Priority::ALL.len())]
+                } else {
+                    Priority::Low
+                },
+                rerunnable: !once,
+                waits: patient,
+                max_retries: if retries {
+                    chance.random_range(1..=3)
+                } else {
+                    0
+                },
+                apart: parts && parting.random_bool(0.5) && !once,
+                max_placement_tries: most(placements, &mut chance),
+                max_claim_tries: most(claims, &mut chance),
+                notifies: teller.random_bool(0.2),
+                promised: None,
+                last_after: DurationMs::ZERO,
+                molding: Molding::default(),
+                within: None,
+                user: USERS[people.random_range(0..users)],
+            };
+            let small = job.components.iter().sum::<u32>() <= ALWAYS_IDLE;
+            let constraint = (choosy && small && choice.random_bool(0.3))
+                .then(|| draw_constraint(&mut choice, names))
+                .filter(|_| rare_options.fixed_from.is_none());
+            let rare_options = RareOptions {
+                constraint,
+                ..rare_options
+            };
+            // Without errors of its own a job has nothing to retry.
+            let code = if retries { 1 } else { job.code };
+            DrawnJob {
+                code,
+                rare_options,
+                ..job
+            }
+        })
+        .collect()
 }
 
 /// A grid of rivals, if it is one: every job has a class of its own, all come within a short

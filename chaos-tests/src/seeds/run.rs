@@ -151,14 +151,16 @@ pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
     let known = known.take();
     let seen = seen.take();
     let unsafe_ = judged(&environment, &scenario, instance, &known, &seen)?;
-    let finished = |(kind, _): &&(_, Timestamp)| *kind == PhaseKind::Finished;
     Ok(SeedVerdict {
         drawn,
         unsafe_,
         not_live,
         jobs: (
             known.acknowledged.len(),
-            seen.ended.values().filter(finished).count(),
+            seen.ended
+                .values()
+                .filter(|(kind, _): &&(_, Timestamp)| *kind == PhaseKind::Finished)
+                .count(),
         ),
         control_plane_runs: control_plane_runs + 1,
         changes: seen.changes,
@@ -462,12 +464,11 @@ fn note_ends(plane_run: &ControlPlaneRun, ids: &[JobId], seen: &Rc<RefCell<SeenJ
     let view = plane_run.plane.view();
     let mut seen = seen.borrow_mut();
     for id in ids {
-        let archived = || {
+        let job = view.jobs.get(id).cloned().or_else(|| {
             Some(Arc::new(
                 read_archived(&**plane_run.plane.store(), *id).ok()??.job,
             ))
-        };
-        let job = view.jobs.get(id).cloned().or_else(archived);
+        });
         if let Some(job) = job.filter(|job| job.is_final()) {
             let at = (job.phase.kind(), plane_run.clock.now());
             seen.ended.entry(*id).or_insert(at);

@@ -287,14 +287,17 @@ impl SeedScenario {
     /// Times in which no site answers although each did before: then it is plain that the
     /// fault is ours. A site that is unreachable is so for two hours at most.
     pub fn plain_cut_offs(&self) -> Vec<(Timestamp, Timestamp)> {
-        let alone = |(from, to): &&(Timestamp, Timestamp)| {
-            let mut others = self
-                .troubles
-                .iter()
-                .filter(|(.., trouble)| trouble.hides_site());
-            !others.any(|(at, ..)| *at + DurationMs(3 * HOUR) >= *from && at <= to)
-        };
-        self.cut_offs.iter().filter(alone).copied().collect()
+        self.cut_offs
+            .iter()
+            .filter(|(from, to): &&(Timestamp, Timestamp)| {
+                let mut others = self
+                    .troubles
+                    .iter()
+                    .filter(|(.., trouble)| trouble.hides_site());
+                !others.any(|(at, ..)| *at + DurationMs(3 * HOUR) >= *from && at <= to)
+            })
+            .copied()
+            .collect()
     }
 
     /// What it drew, in one line.
@@ -360,21 +363,22 @@ fn draw_queues(seed: u64, sites: &mut [ClusterSpec]) {
 const QUEUES: u64 = 0x7175_6575_6573;
 
 fn draw_files(drawing: &mut ScenarioDrawing, names: &[SiteName]) -> Result<Vec<DrawnFile>> {
-    let file = |number: usize| {
-        let path = RelPath::new(&format!("data/file-{number}"))?;
-        let digest = blake3::hash(format!("file {number}").as_bytes());
-        // On its way for up to ten minutes: time enough to claim more than once.
-        let most = [2_000_000_000, 8_000_000_000][drawing.chance.random_range(0..2)];
-        let size = Bytes(drawing.chance.random_range(1_000_000..most));
-        let digest = cospan_domain::ids::Digest(*digest.as_bytes());
-        let count = drawing.chance.random_range(1..=names.len().min(3));
-        let at = names
-            .choose_multiple(&mut drawing.chance, count)
-            .cloned()
-            .collect();
-        Ok((path, Content { digest, size }, at))
-    };
-    (0..12).map(file).collect()
+    (0..12)
+        .map(|number: usize| {
+            let path = RelPath::new(&format!("data/file-{number}"))?;
+            let digest = blake3::hash(format!("file {number}").as_bytes());
+            // On its way for up to ten minutes: time enough to claim more than once.
+            let most = [2_000_000_000, 8_000_000_000][drawing.chance.random_range(0..2)];
+            let size = Bytes(drawing.chance.random_range(1_000_000..most));
+            let digest = cospan_domain::ids::Digest(*digest.as_bytes());
+            let count = drawing.chance.random_range(1..=names.len().min(3));
+            let at = names
+                .choose_multiple(&mut drawing.chance, count)
+                .cloned()
+                .collect();
+            Ok((path, Content { digest, size }, at))
+        })
+        .collect()
 }
 
 fn draw_site(drawing: &mut ScenarioDrawing, name: &SiteName, files: &[DrawnFile]) -> ClusterSpec {
@@ -518,12 +522,13 @@ fn draw_quotas(drawing: &mut ScenarioDrawing, sites: &[ClusterSpec]) -> BTreeMap
     let large = sites
         .iter()
         .filter(|site| exist && site.nodes * site.processors_per_node >= 32);
-    let quota = |site: &ClusterSpec| {
-        let share = PerMillion(drawing.chance.random_range(750_000..1_000_000));
-        let basis = [QuotaBasis::Level, QuotaBasis::Share][drawing.chance.random_range(0..2)];
-        (site.name.clone(), Quota { share, basis })
-    };
-    large.map(quota).collect()
+    large
+        .map(|site: &ClusterSpec| {
+            let share = PerMillion(drawing.chance.random_range(750_000..1_000_000));
+            let basis = [QuotaBasis::Level, QuotaBasis::Share][drawing.chance.random_range(0..2)];
+            (site.name.clone(), Quota { share, basis })
+        })
+        .collect()
 }
 
 fn draw_deals(drawing: &mut ScenarioDrawing, jobs: usize) -> Vec<(Timestamp, UserAction)> {

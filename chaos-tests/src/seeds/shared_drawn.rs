@@ -170,20 +170,24 @@ fn at_several(scenario: &SeedScenario, chance: &mut StdRng, wish: &mut SharedTer
     if named.len() < 2 {
         named = (0..count.min(2)).collect();
     }
-    let part = |site: &usize| {
-        let site = &scenario.sites[*site];
-        let most = (site.nodes * site.processors_per_node).min(8);
-        (
-            site.name.clone(),
-            Resources::processors(most.min(wish.resources.processors)),
-        )
-    };
-    let parts = named.iter().map(part).collect();
+    let parts = named
+        .iter()
+        .map(|site: &usize| {
+            let site = &scenario.sites[*site];
+            let most = (site.nodes * site.processors_per_node).min(8);
+            (
+                site.name.clone(),
+                Resources::processors(most.min(wish.resources.processors)),
+            )
+        })
+        .collect();
     wish.tolerance = DurationMs(chance.random_range(0..=10 * MINUTE));
     wish.parts = parts;
     let first = wish.parts.keys().next();
-    let is_first = |site: &usize| Some(&scenario.sites[*site].name) == first;
-    named.into_iter().find(is_first).unwrap_or_default()
+    named
+        .into_iter()
+        .find(|site: &usize| Some(&scenario.sites[*site].name) == first)
+        .unwrap_or_default()
 }
 
 /// Changes who may use one, while it may be used.

@@ -29,9 +29,11 @@ impl Sharing {
     /// Takes note of a site's record.
     pub(super) fn learn(&mut self, record: &SiteRecord) {
         for shared in &record.shared {
-            let fresh = || (shared.clone(), Vec::new());
             let place = (record.site.clone(), shared.serial);
-            let (known, allowed) = self.0.entry(place).or_insert_with(fresh);
+            let (known, allowed) = self
+                .0
+                .entry(place)
+                .or_insert_with(|| (shared.clone(), Vec::new()));
             known.clone_from(shared);
             if !allowed.contains(&shared.wish.allowed) {
                 allowed.push(shared.wish.allowed.clone());
@@ -150,15 +152,14 @@ fn kept_early(
         _ => true,
     };
     let lease = lease_of(world, instance, record, shared).filter(|lease| lease.expires.is_none());
-    let text = |lease: &Reservation| {
+    lease.filter(|_| !may).map(|lease: &Reservation| {
         let name = &shared.wish.name;
         let site = &record.site;
         format!(
             "{name} at {site} is {:?}, and the site keeps {lease:?}",
             shared.stage
         )
-    };
-    lease.filter(|_| !may).map(text)
+    })
 }
 
 /// What is recorded to be over although the site was never told, and has it.
@@ -175,13 +176,12 @@ fn not_released(
     let cluster = &world.sites()[world.index_of(&record.site)?.index()];
     let lease = lease_of(world, instance, record, shared)?;
     let lives = world.now() < lease.span.to && lease.expires.is_none_or(|at| world.now() < at);
-    let text = || {
+    (lives && !cluster.has_released(tag)).then(|| {
         format!(
             "{tag} at {} is over ({why:?}), and it has {lease:?}",
             record.site
         )
-    };
-    (lives && !cluster.has_released(tag)).then(text)
+    })
 }
 
 /// What a site was to keep and has no more, of which nobody is to be told.
@@ -235,8 +235,8 @@ fn missing(
     let recorded = shared.lease()?;
     let is_held = lease.is_some_and(|lease| lease.span == recorded && lease.expires.is_none());
     let is_over = recorded.to <= world.now();
-    let text = || format!("{tag} at {site}: {recorded:?}, and it has {lease:?}");
-    (!is_held && !is_over && !cluster.has_lost(tag)).then(text)
+    (!is_held && !is_over && !cluster.has_lost(tag))
+        .then(|| format!("{tag} at {site}: {recorded:?}, and it has {lease:?}"))
 }
 
 /// Whether records and sites agree about what is kept, once all has come to rest.
@@ -291,9 +291,11 @@ fn halves(view: &View, now: Timestamp) -> Vec<String> {
         let group = JointReservation::of(site, part, &|site| view.site_record(site));
         let starts = || group.parts().iter().filter_map(|(_, part)| part.granted);
         let apart = starts().max()?.since(starts().min()?);
-        let unkept =
-            |(_, other): &(&SiteName, &SharedReservation)| other.accord() != JointState::Kept;
-        let is_half = group.parts().iter().any(unkept) || apart > part.wish.tolerance;
+        let is_half = group
+            .parts()
+            .iter()
+            .any(|(_, other): &(&SiteName, &SharedReservation)| other.accord() != JointState::Kept)
+            || apart > part.wish.tolerance;
         is_half.then(|| {
             format!(
                 "{} at {site} is kept, but of all: {group:?}",

@@ -148,12 +148,15 @@ fn erring_jobs(site: &SiteRecord) -> usize {
 
 /// Whether a job that errs now had moved the breaker before, or twice in the same write.
 fn errs_again(old: &SiteRecord, new: &SiteRecord, job: JobId) -> bool {
-    let of_job = |error: &&ErrorDetail| error.attempt.job == job;
     let added = new
         .recent_errors
         .iter()
         .filter(|error| !old.recent_errors.contains(error));
-    old.has_erred(job) || added.filter(of_job).count() > 1
+    old.has_erred(job)
+        || added
+            .filter(|error: &&ErrorDetail| error.attempt.job == job)
+            .count()
+            > 1
 }
 
 /// Whether administrators are told when it becomes unusable, stays so, or is usable again.

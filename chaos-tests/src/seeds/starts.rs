@@ -76,11 +76,16 @@ mod tests {
     }
 
     fn starts(began: [u64; 2]) -> Starts {
-        let start = |began| AttemptStart {
-            ready: Timestamp(1_000),
-            began: Timestamp(began),
-        };
-        [(ROUND, began.map(start).to_vec())].into()
+        [(
+            ROUND,
+            began
+                .map(|began| AttemptStart {
+                    ready: Timestamp(1_000),
+                    began: Timestamp(began),
+                })
+                .to_vec(),
+        )]
+        .into()
     }
 
     #[test]

@@ -75,10 +75,11 @@ pub(super) async fn watch(
 
 /// So long since then somebody stalled who has a part in placing and claiming.
 fn stalled(plane_run: &ControlPlaneRun, since: Timestamp) -> DurationMs {
-    let takes_part = |id: &ActorId| places(id.kind());
     plane_run
         .lives
-        .stalled(since, plane_run.clock.now(), takes_part)
+        .stalled(since, plane_run.clock.now(), |id: &ActorId| {
+            places(id.kind())
+        })
 }
 
 /// By then whoever fits has been tried with nothing withheld.
@@ -137,17 +138,16 @@ impl TriedJobs {
         if plane_run.plane.isolated() || news != std::mem::replace(&mut self.news, news) {
             self.since.clear();
         }
-        let waits = |job: &&Arc<Job>| {
+        let waiting: BTreeMap<JobId, &Arc<Job>> = view
+            .jobs
+            .values()
+            .filter(|job: &&Arc<Job>| {
             let ready =
                 matches!(job.phase, JobPhase::Queued { not_before, .. } if not_before <= its_now);
             let promised = job.reservation_wish().is_some() || job.shares().is_some();
             let alone = job.spec.run.task.is_none() && !promised;
             ready && alone && job.frozen_by.is_none() && job.held.is_none()
-        };
-        let waiting: BTreeMap<JobId, &Arc<Job>> = view
-            .jobs
-            .values()
-            .filter(waits)
+        })
             .map(|job| (job.id, job))
             .collect();
         self.since.retain(|job, (revision, _)| {
@@ -237,8 +237,11 @@ fn rooms(plane_run: &ControlPlaneRun, scenario: &SeedScenario) -> Vec<(JobId, Si
     let view = plane_run.plane.view();
     let now = plane_run.plane.now();
     let lasts = |job: &Job| plane_run.plane.hold_max() + job.spec.wall_time + LONGER;
-    let plain = |job: &Arc<Job>| Some((job.id, plainly_waits(job, now)?, lasts(job)));
-    let waiting: Vec<_> = view.jobs.values().filter_map(plain).collect();
+    let waiting: Vec<_> = view
+        .jobs
+        .values()
+        .filter_map(|job: &Arc<Job>| Some((job.id, plainly_waits(job, now)?, lasts(job))))
+        .collect();
     if waiting.is_empty() || plane_run.plane.isolated() {
         return Vec::new();
     }

@@ -178,30 +178,33 @@ fn draw_one(
 
 /// Every site is silent at these times, by a trouble of its own kind: nothing else ends it.
 pub(super) fn cut_off(names: &[SiteName], times: &[(Timestamp, Timestamp)]) -> Vec<Planned> {
-    let at_site = |site: usize| {
-        let one = move |(from, to): &(Timestamp, Timestamp)| {
-            [
-                (*from, site, SiteFault::CutOff(true)),
-                (*to, site, SiteFault::CutOff(false)),
-            ]
-        };
-        times.iter().flat_map(one)
-    };
-    (0..names.len()).flat_map(at_site).collect()
+    (0..names.len())
+        .flat_map(|site: usize| {
+            times
+                .iter()
+                .flat_map(move |(from, to): &(Timestamp, Timestamp)| {
+                    [
+                        (*from, site, SiteFault::CutOff(true)),
+                        (*to, site, SiteFault::CutOff(false)),
+                    ]
+                })
+        })
+        .collect()
 }
 
 /// Whatever overlapped: from then on nothing is wrong.
 fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
     let of_links = |kind: &FaultKind| matches!(kind, FaultKind::Link | FaultKind::Corrupts);
-    let at_site = |site: usize| {
-        let kinds = FaultKind::of(FaultTarget::Site).filter(move |kind| !of_links(kind));
-        let here = kinds.filter_map(move |kind| ends(kind, &names[site]));
-        let links = names
-            .iter()
-            .flat_map(|to| [link(to, BANDWIDTH), corrupts(to, false)]);
-        here.chain(links).map(move |trouble| (at, site, trouble))
-    };
-    (0..names.len()).flat_map(at_site).collect()
+    (0..names.len())
+        .flat_map(|site: usize| {
+            let kinds = FaultKind::of(FaultTarget::Site).filter(move |kind| !of_links(kind));
+            let here = kinds.filter_map(move |kind| ends(kind, &names[site]));
+            let links = names
+                .iter()
+                .flat_map(|to| [link(to, BANDWIDTH), corrupts(to, false)]);
+            here.chain(links).map(move |trouble| (at, site, trouble))
+        })
+        .collect()
 }
 
 /// What becomes of calls, and of the disk.

@@ -130,16 +130,18 @@ pub(super) async fn action(
 /// Whether a job goes on being frozen as nobody could look after it: its user is told to try again,
 /// and does, as it would wait for ever.
 fn is_still_frozen(action: &UserAction, answers: &[Result<ApiAnswer, ApiRefusal>]) -> bool {
-    let is_undone = |answer: &Result<ApiAnswer, ApiRefusal>| {
-        let Ok(ApiAnswer::Jobs(outcomes)) = answer else {
-            return false;
-        };
-        let again = |why: &String| why.ends_with("try again");
-        outcomes
+    matches!(action, UserAction::Freeze(_, false))
+        && answers
             .iter()
-            .any(|(_, what)| matches!(what, JobOutcome::Refused(why) if again(why)))
-    };
-    matches!(action, UserAction::Freeze(_, false)) && answers.iter().any(is_undone)
+            .any(|answer: &Result<ApiAnswer, ApiRefusal>| {
+                let Ok(ApiAnswer::Jobs(outcomes)) = answer else {
+                    return false;
+                };
+                let again = |why: &String| why.ends_with("try again");
+                outcomes
+                    .iter()
+                    .any(|(_, what)| matches!(what, JobOutcome::Refused(why) if again(why)))
+            })
 }
 
 /// What an action is called, and where its job stands when it is made.
@@ -211,16 +213,22 @@ async fn register_files(
                 continue;
             }
             let name = logical_name(number)?;
-            let ask = || ApiRequest::AddFile {
-                name: name.clone(),
-                site: site.clone(),
-                path: path.clone(),
-                replace: false,
-                reaches_all: false,
-            };
             // A site that does not answer is asked again: users are patient.
             while !plane_run.kill_switch.is_dead()
-                && command(plane_run, USERS[0], ask, tally).await.is_err()
+                && command(
+                    plane_run,
+                    USERS[0],
+                    || ApiRequest::AddFile {
+                        name: name.clone(),
+                        site: site.clone(),
+                        path: path.clone(),
+                        replace: false,
+                        reaches_all: false,
+                    },
+                    tally,
+                )
+                .await
+                .is_err()
             {
                 tokio::time::sleep(Duration::from_secs(30)).await;
             }
@@ -244,12 +252,14 @@ fn asks(action: &UserAction, scenario: &SeedScenario, known: &UserState) -> Resu
     let UserAction::Reserve(sites, wish) = action else {
         return Ok(ask(action, scenario, known)?.into_iter().collect());
     };
-    let reserve = |site: &usize| -> MakeAsk {
-        let site = scenario.sites[*site].name.clone();
-        let order = Operation::Reserve(wish.clone());
-        Box::new(move || ApiRequest::Site(site.clone(), order.clone()))
-    };
-    Ok(sites.iter().map(reserve).collect())
+    Ok(sites
+        .iter()
+        .map(|site: &usize| -> MakeAsk {
+            let site = scenario.sites[*site].name.clone();
+            let order = Operation::Reserve(wish.clone());
+            Box::new(move || ApiRequest::Site(site.clone(), order.clone()))
+        })
+        .collect())
 }
 
 fn user_of(number: usize, scenario: &SeedScenario) -> &'static str {
@@ -476,11 +486,13 @@ impl UserState {
             return false;
         };
         let named = scenario.jobs[*number].rare_options.within.is_some();
-        let refused = |answer: &Result<ApiAnswer, ApiRefusal>| match answer {
-            Err(refusal @ ApiRefusal::Invalid { .. }) => named || quotas::is_told(refusal),
-            _ => false,
-        };
-        answers.iter().all(refused) && self.without.insert(*number)
+        answers
+            .iter()
+            .all(|answer: &Result<ApiAnswer, ApiRefusal>| match answer {
+                Err(refusal @ ApiRefusal::Invalid { .. }) => named || quotas::is_told(refusal),
+                _ => false,
+            })
+            && self.without.insert(*number)
     }
 
     fn learn(

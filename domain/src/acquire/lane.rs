@@ -83,8 +83,11 @@ impl SitePartitions {
     /// The longest that a job may ask for; of several partitions the longest of any of them.
     /// `None`: as long as it likes, as far as is known.
     pub fn longest(&self, lane: &PartitionAccount) -> Option<DurationMs> {
-        let of = |name: &str| self.partitions.get(name)?.longest;
-        let each = lane.partition.as_deref()?.split(',').map(of);
+        let each = lane
+            .partition
+            .as_deref()?
+            .split(',')
+            .map(|name: &str| self.partitions.get(name)?.longest);
         each.collect::<Option<Vec<DurationMs>>>()?.into_iter().max()
     }
 

@@ -93,8 +93,10 @@ impl Obtainable {
             .waits
             .retain(|wait| !ask.covers(&wait.ask) || wait.until > asked_at + HEEDED);
         let size = |ask: &PartitionDemand| (ask.processors, ask.time);
-        let beaten = |got: Got| at.since(got.at) >= LATELY || size(&ask) >= size(&got.ask);
-        if known.got.is_none_or(beaten) {
+        if known
+            .got
+            .is_none_or(|got: Got| at.since(got.at) >= LATELY || size(&ask) >= size(&got.ask))
+        {
             known.got = Some(Got { ask, at });
         }
     }
@@ -111,8 +113,11 @@ impl Obtainable {
         let Some(known) = self.0.get_mut(lane) else {
             return;
         };
-        let over = |wait: &&mut Waited| ask.covers(&wait.ask) && wait.asked_at <= asked_at;
-        for wait in known.waits.iter_mut().filter(over) {
+        for wait in known
+            .waits
+            .iter_mut()
+            .filter(|wait: &&mut Waited| ask.covers(&wait.ask) && wait.asked_at <= asked_at)
+        {
             wait.until = wait.until.min(at + at.since(asked_at));
         }
     }

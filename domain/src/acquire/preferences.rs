@@ -153,6 +153,8 @@ impl Preferences {
 }
 
 fn is_name(name: &str) -> bool {
-    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    (1..=Preferences::NAME_MAX).contains(&name.len()) && name.bytes().all(is_fine)
+    (1..=Preferences::NAME_MAX).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }

@@ -34,10 +34,12 @@ fn drop_smallest(taken: &mut Vec<usize>, usable: &[u32]) -> usize {
 
 fn fill(total: u32, min: u32, taken: &[usize], usable: &[u32]) -> Vec<(usize, u32)> {
     let mut rest = total - min * taken.len() as u32;
-    let grant = |&site: &usize| {
-        let more = rest.min(usable[site] - min);
-        rest -= more;
-        (site, min + more)
-    };
-    taken.iter().map(grant).collect()
+    taken
+        .iter()
+        .map(|&site: &usize| {
+            let more = rest.min(usable[site] - min);
+            rest -= more;
+            (site, min + more)
+        })
+        .collect()
 }

@@ -133,12 +133,14 @@ impl RegistrationRequest {
             return Err(FileRejection::TooManyReplicas);
         }
         let by = self.by.key;
-        let added = |(site, place)| FileEventKind::ReplicaAdded {
-            site,
-            place,
-            by: by.clone(),
-        };
-        Ok(new.into_iter().map(added).collect())
+        Ok(new
+            .into_iter()
+            .map(|(site, place)| FileEventKind::ReplicaAdded {
+                site,
+                place,
+                by: by.clone(),
+            })
+            .collect())
     }
 
     fn replacement(self, entry: &CatalogueEntry, replace: bool, grip: Grip) -> FileDecision {

@@ -109,11 +109,12 @@ mod tests {
     use super::*;
 
     fn lowered_to_the_end(parameters: &ClaimParameters, times: usize) -> Vec<u32> {
-        let next = |l: &PerMillion| Some(parameters.lowered(*l));
-        std::iter::successors(Some(parameters.l), next)
-            .take(times)
-            .map(|l| l.0 / 1000)
-            .collect()
+        std::iter::successors(Some(parameters.l), |l: &PerMillion| {
+            Some(parameters.lowered(*l))
+        })
+        .take(times)
+        .map(|l| l.0 / 1000)
+        .collect()
     }
 
     /// Vector J-9.
@@ -144,8 +145,10 @@ mod tests {
         );
         assert!(error(|p| p.threshold = PerMillion(2_000_000)).starts_with("threshold"));
         assert!(error(|p| p.l_min = PerMillion(800_000)).contains("at most l (0.75)"));
-        let zero = |p: &mut ClaimParameters| p.min_claim_step = MinClaimStep::Fixed(DurationMs(0));
-        assert!(error(zero).starts_with("min_claim_step is 0s"));
+        assert!(
+            error(|p: &mut ClaimParameters| p.min_claim_step = MinClaimStep::Fixed(DurationMs(0)))
+                .starts_with("min_claim_step is 0s")
+        );
         assert_eq!(ClaimParameters::default().validate(), Ok(()));
         assert_eq!(ClaimParameters::at_start_only().validate(), Ok(()));
     }

@@ -38,14 +38,13 @@ pub fn choose_victims(
     priority: Priority,
     mut candidates: Vec<Victim>,
 ) -> Option<Vec<Victim>> {
-    let lower = |victim: &Victim| {
+    candidates.retain(|victim: &Victim| {
         if bug(Bug::PreemptEquals) {
             victim.priority <= priority
         } else {
             victim.priority < priority
         }
-    };
-    candidates.retain(lower);
+    });
     candidates
         .sort_by_key(|v| std::cmp::Reverse((v.at_gate, v.start_estimate, v.submitted_at, v.job)));
     let mut chosen = Vec::new();

@@ -144,8 +144,9 @@ mod tests {
             resources: Resources::processors(processors),
             queued: false,
         };
-        let idle = |_: &ClaimPlace| Some(Resources::processors(11));
-        let found = startable(vec![wanted(1, 8), wanted(2, 12)], idle);
+        let found = startable(vec![wanted(1, 8), wanted(2, 12)], |_: &ClaimPlace| {
+            Some(Resources::processors(11))
+        });
         assert_eq!(
             (found.now, found.not),
             (vec![ComponentIndex(1)], vec![ComponentIndex(2)])

@@ -35,8 +35,10 @@ impl JobSpec {
         let of = input.file.bound.filter(|_| input.feed == Feed::Chunk)?;
         let part = match self.request {
             RequestType::Flexible(_) => {
-                let share = |placement: &Placement| u64::from(placement.share.unwrap_or(0));
-                let shares: Vec<u64> = placements.iter().map(share).collect();
+                let shares: Vec<u64> = placements
+                    .iter()
+                    .map(|placement: &Placement| u64::from(placement.share.unwrap_or(0)))
+                    .collect();
                 part(index, &shares)
             }
             RequestType::Fixed | RequestType::NonFixed => self.part_of(index, of),
@@ -46,9 +48,11 @@ impl JobSpec {
 
     /// A component's part of a file among all that read it in chunks.
     pub fn part_of(&self, index: usize, of: Content) -> FilePart {
-        let reads = |input: &Input| input.feed == Feed::Chunk && input.file.bound == Some(of);
         let processors = self.components.iter().map(|component| {
-            let takes_part = component.inputs.iter().any(reads);
+            let takes_part = component
+                .inputs
+                .iter()
+                .any(|input: &Input| input.feed == Feed::Chunk && input.file.bound == Some(of));
             if takes_part {
                 u64::from(component.resources.processors)
             } else {

@@ -19,10 +19,12 @@ const MOST_DOUBLINGS: u32 = 6;
 impl Component {
     /// It is restarted alone, waits for processors, and can have them.
     pub fn awaits_restart(&self) -> bool {
-        let waits = |restart: &Restart| restart.step != RestartStep::Staging;
         matches!(self.run, AttemptState::Idle)
             && self.charge.is_none()
-            && self.restart.as_ref().is_some_and(waits)
+            && self
+                .restart
+                .as_ref()
+                .is_some_and(|restart: &Restart| restart.step != RestartStep::Staging)
     }
 
     /// It is restarted alone, and it is time to try for its processors.
@@ -163,11 +165,10 @@ impl Job {
 
     /// Whether a component that is restarted alone waits for its input.
     pub fn is_staging(&self) -> bool {
-        let stages = |restart: &Restart| restart.step == RestartStep::Staging;
         self.components
             .iter()
             .filter_map(|c| c.restart.as_ref())
-            .any(stages)
+            .any(|restart: &Restart| restart.step == RestartStep::Staging)
     }
 
     /// Components that are restarted alone, and have not begun anew.

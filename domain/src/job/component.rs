@@ -392,11 +392,10 @@ impl Job {
     pub fn processors_of(&self, index: ComponentIndex) -> u32 {
         let component = self.components.get(index.0 as usize);
         let share = component.and_then(|component| component.placement.as_ref()?.share);
-        let asked = || {
+        share.unwrap_or_else(|| {
             self.spec_of(index)
                 .map_or(0, |spec| spec.resources.processors)
-        };
-        share.unwrap_or_else(asked)
+        })
     }
 
     /// A component's name; those of a flexible request are numbered from 1.

@@ -16,15 +16,18 @@ pub fn yields<'a>(
     if !holds_and_waits(job) {
         return None;
     }
-    let concerned = |other: &&Job| submitted(other) < submitted(job) && holds_and_waits(other);
-    let earlier: Vec<&Job> = others.into_iter().filter(concerned).collect();
+    let earlier: Vec<&Job> = others
+        .into_iter()
+        .filter(|other: &&Job| submitted(other) < submitted(job) && holds_and_waits(other))
+        .collect();
     // Sites where something is held that is given up only once this job has begun.
     let mut sites: BTreeSet<&SiteName> = holds_at(job).map(|(_, site)| site).collect();
     let mut held_up = Vec::new();
     let mut rest = earlier;
     loop {
-        let waits = |other: &&Job| waits_at(other).any(|(_, site)| sites.contains(site));
-        let (wait, free): (Vec<&Job>, Vec<&Job>) = rest.into_iter().partition(waits);
+        let (wait, free): (Vec<&Job>, Vec<&Job>) = rest
+            .into_iter()
+            .partition(|other: &&Job| waits_at(other).any(|(_, site)| sites.contains(site)));
         if wait.is_empty() {
             break;
         }

@@ -115,14 +115,13 @@ fn is_nowhere(component: &Component) -> bool {
 
 /// Content that a restarted component waits for.
 pub fn staging(job: &Job) -> BTreeSet<(Digest, SiteName)> {
-    let stages = |c: &&Component| {
-        c.restart
-            .as_ref()
-            .is_some_and(|restart| restart.step == RestartStep::Staging)
-    };
     job.components
         .iter()
-        .filter(stages)
+        .filter(|c: &&Component| {
+            c.restart
+                .as_ref()
+                .is_some_and(|restart| restart.step == RestartStep::Staging)
+        })
         .flat_map(inputs)
         .map(without_size)
         .collect()
@@ -163,13 +162,18 @@ pub fn needs(job: &Job) -> BTreeSet<(Digest, SiteName)> {
 
 /// The same with its size.
 pub fn needed(job: &Job) -> BTreeSet<(Content, SiteName)> {
-    let has_input = |c: &Component| c.placement.as_ref().is_some_and(|p| !p.sources.is_empty());
     match job.phase {
         JobPhase::Collecting { .. } => outputs(job)
             .map(|(_, _, content, (site, _))| (content, site.clone()))
             .collect(),
         // Most jobs bring nothing along, and this is asked at every change of each.
-        _ if !job.components.iter().any(has_input) => BTreeSet::new(),
+        _ if !job
+            .components
+            .iter()
+            .any(|c: &Component| c.placement.as_ref().is_some_and(|p| !p.sources.is_empty())) =>
+        {
+            BTreeSet::new()
+        }
         JobPhase::Placed { .. }
         | JobPhase::Claiming { .. }
         | JobPhase::Starting { .. }

@@ -50,15 +50,17 @@ mod tests {
 
     fn checked(paths: &[&str]) -> Result<(), SpecError> {
         let mut component = spec(1).components[0].clone();
-        let input = |path: &&str| Input {
-            file: FileRef {
-                name: LogicalName::new("file").unwrap(),
-                bound: None,
-            },
-            path: RelPath::new(path).unwrap(),
-            feed: Feed::Whole,
-        };
-        component.inputs = paths.iter().map(input).collect();
+        component.inputs = paths
+            .iter()
+            .map(|path: &&str| Input {
+                file: FileRef {
+                    name: LogicalName::new("file").unwrap(),
+                    bound: None,
+                },
+                path: RelPath::new(path).unwrap(),
+                feed: Feed::Whole,
+            })
+            .collect();
         check(&component)
     }
 

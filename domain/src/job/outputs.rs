@@ -42,14 +42,15 @@ mod tests {
     fn more_outputs_than_a_record_can_follow_are_refused_at_submission() {
         let with = |count: usize| {
             let mut spec = spec(1);
-            let output = |n| OutputSpec {
-                path: RelPath::new(&format!("out-{n}")).unwrap(),
-                collect: Collect::ToSite {
-                    site: SiteName::new("there").unwrap(),
-                    register: LogicalName::new(&format!("result-{n}")).unwrap(),
-                },
-            };
-            spec.components[0].outputs = (0..count).map(output).collect();
+            spec.components[0].outputs = (0..count)
+                .map(|n| OutputSpec {
+                    path: RelPath::new(&format!("out-{n}")).unwrap(),
+                    collect: Collect::ToSite {
+                        site: SiteName::new("there").unwrap(),
+                        register: LogicalName::new(&format!("result-{n}")).unwrap(),
+                    },
+                })
+                .collect();
             spec.validate(&SpecLimits::default())
         };
         assert_eq!(with(BROUGHT_MAX), Ok(()));

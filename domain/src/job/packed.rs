@@ -508,11 +508,12 @@ mod tests {
         );
         let mut filled = packed.clone();
         let mut seen = Vec::new();
-        let by = |place: WordPlace<'_>, word: &str| {
-            seen.push((format!("{place:?}"), word.to_owned()));
-            Ok::<_, ()>(Some("y".repeat(5_000).into()))
-        };
-        filled.replace_words("<", by).unwrap();
+        filled
+            .replace_words("<", |place: WordPlace<'_>, word: &str| {
+                seen.push((format!("{place:?}"), word.to_owned()));
+                Ok::<_, ()>(Some("y".repeat(5_000).into()))
+            })
+            .unwrap();
         let place = |place: WordPlace<'_>, word: &str| (format!("{place:?}"), word.to_owned());
         let expected = [
             place(WordPlace::Argument(500), "<1>"),
@@ -526,16 +527,15 @@ mod tests {
             .insert("SHORT".into(), "y".repeat(5_000).into());
         assert_eq!(filled.open(), expected);
         assert_eq!(filled, PackedProgram::from(expected), "however it is cut");
-        let is_own = |piece: &&PackedPiece| {
-            !packed
-                .pieces()
-                .iter()
-                .any(|other| Arc::ptr_eq(other.text(), piece.text()))
-        };
         let own: usize = filled
             .pieces()
             .iter()
-            .filter(is_own)
+            .filter(|piece: &&PackedPiece| {
+                !packed
+                    .pieces()
+                    .iter()
+                    .any(|other| Arc::ptr_eq(other.text(), piece.text()))
+            })
             .map(|it| it.text().len())
             .sum();
         assert!(own < 2 * (5_000 + 2 * PIECE), "{own}");

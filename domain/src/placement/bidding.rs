@@ -143,12 +143,11 @@ impl AnnouncedNeed {
         if self.whole.others.is_empty() {
             return Resources::processors(processors);
         }
-        let least = |(name, asked): (&Arc<str>, &u64)| (name.clone(), free.other(name).min(*asked));
         let others = self
             .whole
             .others
             .iter()
-            .map(least)
+            .map(|(name, asked): (&Arc<str>, &u64)| (name.clone(), free.other(name).min(*asked)))
             .filter(|(_, count)| *count > 0);
         Resources {
             processors,

@@ -24,10 +24,9 @@ impl SiteGroup {
 
     /// The slowest link if this site joined.
     fn with(&self, site: usize, grid: &GridSnapshot) -> Exchange {
-        let link = |&other: &usize| grid.exchange(site, other).max(grid.exchange(other, site));
         self.sites
             .iter()
-            .map(link)
+            .map(|&other: &usize| grid.exchange(site, other).max(grid.exchange(other, site)))
             .fold(self.slowest, Exchange::max)
     }
 

@@ -156,17 +156,19 @@ impl Network {
     pub fn from_links(
         links: impl IntoIterator<Item = (SiteName, SiteName, BitsPerSecond)>,
     ) -> Self {
-        let link = |(from, to, bandwidth)| {
-            let latency = DurationUs(0);
-            Link {
-                from,
-                to,
-                bandwidth,
-                upload: bandwidth,
-                latency,
-            }
-        };
-        Self::new(links.into_iter().map(link), DEFAULT_MESSAGE)
+        Self::new(
+            links.into_iter().map(|(from, to, bandwidth)| {
+                let latency = DurationUs(0);
+                Link {
+                    from,
+                    to,
+                    bandwidth,
+                    upload: bandwidth,
+                    latency,
+                }
+            }),
+            DEFAULT_MESSAGE,
+        )
     }
 
     /// From what was measured or configured.

@@ -92,11 +92,10 @@ impl PlacementSearch<'_> {
             }
         }
         if let Some((lane, wait)) = self.waited(request, site) {
-            let reason = || Reason::Waited {
+            report(ReasonCode::Waited, 0, &|| Reason::Waited {
                 lane: lane.clone(),
                 wait: wait.clone(),
-            };
-            report(ReasonCode::Waited, 0, &reason)?;
+            })?;
         }
         Continue(())
     }
@@ -218,27 +217,29 @@ impl PlacementSearch<'_> {
         };
         // A quota that is too small for good was reported as such already.
         if site.quota.binds() && by_quota < needed && needed <= site.quota.of(total) {
-            let reason = || Reason::QuotaReached {
-                resource: kind.name(),
-                needed,
-                usable: by_quota,
-            };
-            report(ReasonCode::QuotaReached, needed - by_quota, &reason)?;
+            report(ReasonCode::QuotaReached, needed - by_quota, &|| {
+                Reason::QuotaReached {
+                    resource: kind.name(),
+                    needed,
+                    usable: by_quota,
+                }
+            })?;
         }
         self.reserved(short, promised, index, report)?;
         let by_load = idle.saturating_sub(promised);
         if by_load < needed {
             let missing = promised.saturating_add(needed).saturating_sub(idle);
             let made_up = self.made_up.get(index).map_or(0, count);
-            let reason = || Reason::NotEnoughIdle {
-                resource: kind.name(),
-                needed,
-                idle: idle.saturating_sub(made_up),
-                made_up,
-                pending: promised,
-                missing,
-            };
-            report(ReasonCode::NotEnoughIdle, missing, &reason)?;
+            report(ReasonCode::NotEnoughIdle, missing, &|| {
+                Reason::NotEnoughIdle {
+                    resource: kind.name(),
+                    needed,
+                    idle: idle.saturating_sub(made_up),
+                    made_up,
+                    pending: promised,
+                    missing,
+                }
+            })?;
         }
         Continue(())
     }
@@ -274,20 +275,19 @@ impl PlacementSearch<'_> {
         let Some(ebb) = first.or_else(|| met.next_back().filter(|_| kept > 0)) else {
             return Continue(());
         };
-        let reason = || Reason::Reserved {
-            resource: kind.name(),
-            needed,
-            lasts: self.request.lasts(),
-            from: ebb.at,
-            after: ebb.after,
-            reserved: idle.saturating_sub(kind.count(&ebb.left)),
-            idle,
-            pending: promised,
-        };
         report(
             ReasonCode::Reserved,
             (needed + kept).saturating_sub(left),
-            &reason,
+            &|| Reason::Reserved {
+                resource: kind.name(),
+                needed,
+                lasts: self.request.lasts(),
+                from: ebb.at,
+                after: ebb.after,
+                reserved: idle.saturating_sub(kind.count(&ebb.left)),
+                idle,
+                pending: promised,
+            },
         )
     }
 }
@@ -315,8 +315,9 @@ pub(super) fn never_fits(
         .iter()
         .filter(|c| !c.holds(&shape.labels))
     {
-        let reason = || Reason::LabelMismatch(constraint.clone());
-        report(ReasonCode::LabelMismatch, 0, &reason)?;
+        report(ReasonCode::LabelMismatch, 0, &|| {
+            Reason::LabelMismatch(constraint.clone())
+        })?;
     }
     let need = &component.resources;
     let pool = site.pool_of(component);
@@ -357,14 +358,11 @@ fn too_long(
     };
     let lane = lanes.own.of(&component.lanes, &site.name, &shape.labels);
     match lanes.longest(&lane).filter(|longest| *longest < time) {
-        Some(longest) => {
-            let reason = || Reason::TooLong {
-                lane: lane.clone(),
-                time,
-                longest,
-            };
-            report(ReasonCode::TooLong, 0, &reason)
-        }
+        Some(longest) => report(ReasonCode::TooLong, 0, &|| Reason::TooLong {
+            lane: lane.clone(),
+            time,
+            longest,
+        }),
         None => Continue(()),
     }
 }
@@ -384,12 +382,13 @@ fn too_slow(
     };
     let largest = u64::from(component.resources.processors).saturating_mul(each.0) / 1_000;
     if needed > largest {
-        let reason = || Reason::TooSmall {
-            resource: GFLOPS.into(),
-            needed,
-            largest,
-        };
-        report(ReasonCode::TooSmall, needed - largest, &reason)?;
+        report(ReasonCode::TooSmall, needed - largest, &|| {
+            Reason::TooSmall {
+                resource: GFLOPS.into(),
+                needed,
+                largest,
+            }
+        })?;
     }
     Continue(())
 }
@@ -411,32 +410,35 @@ fn too_small(
 ) -> ControlFlow<()> {
     let largest = kind.count(has.largest);
     if needed > largest {
-        let reason = || Reason::TooSmall {
-            resource: kind.name(),
-            needed,
-            largest,
-        };
-        report(ReasonCode::TooSmall, needed - largest, &reason)?;
+        report(ReasonCode::TooSmall, needed - largest, &|| {
+            Reason::TooSmall {
+                resource: kind.name(),
+                needed,
+                largest,
+            }
+        })?;
     }
     if !site.quota.binds() {
         return Continue(());
     }
     let quota = site.quota.of(kind.count(has.total));
     if needed > quota {
-        let reason = || Reason::QuotaTooSmall {
-            resource: kind.name(),
-            needed,
-            quota,
-        };
-        report(ReasonCode::QuotaTooSmall, needed - quota, &reason)?;
+        report(ReasonCode::QuotaTooSmall, needed - quota, &|| {
+            Reason::QuotaTooSmall {
+                resource: kind.name(),
+                needed,
+                quota,
+            }
+        })?;
     }
     Continue(())
 }
 
 /// What closes the site to the job; one whose shape or load is not known is closed.
 fn closed(site: &GridSite, may_probe: bool) -> Option<Hindrance> {
-    let unknown = || (site.shape.is_none() || site.idle.is_none()).then_some(Hindrance::Unknown);
-    site.acceptance.hindrance(may_probe).or_else(unknown)
+    site.acceptance
+        .hindrance(may_probe)
+        .or_else(|| (site.shape.is_none() || site.idle.is_none()).then_some(Hindrance::Unknown))
 }
 
 /// One resource that is short.

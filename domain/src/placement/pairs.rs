@@ -99,12 +99,16 @@ impl<'a> PlacementSearch<'a> {
         file_site: Option<usize>,
         remaining: &Remaining,
     ) -> bool {
-        let mut obstacle = |code, _, _: &dyn Fn() -> Reason| match (code, file_site) {
-            (ReasonCode::NotInHistory, Some(_)) => Continue(()),
-            _ => Break(()),
-        };
-        self.obstacles(component, site, remaining, &mut obstacle)
-            .is_continue()
+        self.obstacles(
+            component,
+            site,
+            remaining,
+            &mut |code, _, _: &dyn Fn() -> Reason| match (code, file_site) {
+                (ReasonCode::NotInHistory, Some(_)) => Continue(()),
+                _ => Break(()),
+            },
+        )
+        .is_continue()
     }
 
     /// The file site whose pair with this site is in the table and brings the component's
@@ -130,18 +134,24 @@ impl<'a> PlacementSearch<'a> {
         let bytes = absent
             .map(|(size, _)| *size)
             .reduce(|sum, size| sum + size)?;
-        let is_pair = |&from: &usize| self.has_pair(site, from) || learned.contains(&(site, from));
-        self.first_arrival(bytes, files.sources.iter().copied().filter(is_pair), site)
+        self.first_arrival(
+            bytes,
+            files.sources.iter().copied().filter(|&from: &usize| {
+                self.has_pair(site, from) || learned.contains(&(site, from))
+            }),
+            site,
+        )
     }
 
     fn files(&self, component: usize, site: usize) -> NeededFiles<'_> {
-        let held = |content: Content| (content.size, self.replicas_of(content));
-        let is_readable = |from: &usize| self.grid.sites()[*from].serves_files;
         NeededFiles {
-            contents: self.needed(component, site).map(held).collect(),
+            contents: self
+                .needed(component, site)
+                .map(|content: Content| (content.size, self.replicas_of(content)))
+                .collect(),
             sources: self
                 .file_sites(component, site)
-                .filter(is_readable)
+                .filter(|from: &usize| self.grid.sites()[*from].serves_files)
                 .collect(),
         }
     }
@@ -173,10 +183,9 @@ impl<'a> PlacementSearch<'a> {
         if holders.is_empty() {
             return None;
         }
-        let carries = |&from: &usize| {
+        if holders.iter().any(|&from: &usize| {
             self.grid.sites()[from].serves_files && self.grid.bandwidth(from, site).0 > 0
-        };
-        if holders.iter().any(carries) {
+        }) {
             return Some(Reason::NotInHistory);
         }
         self.transfer_time(component, site)?;

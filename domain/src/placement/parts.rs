@@ -59,20 +59,23 @@ pub fn place_parts(
 /// Where a request of one component would go at a site, if that was empty and the only one that
 /// takes jobs.
 fn place_at(request: &PlacementRequest, grid: &GridSnapshot, site: &GridSite) -> Option<Placement> {
-    let only = |other: &GridSite| {
-        let empty = if other.name == site.name {
-            other.as_empty()
-        } else {
-            None
-        };
-        // The others have files, and nothing idle.
-        empty.unwrap_or_else(|| GridSite {
-            idle: None,
-            shape: None,
-            ..other.clone()
+    let sites = grid
+        .sites()
+        .iter()
+        .map(|other: &GridSite| {
+            let empty = if other.name == site.name {
+                other.as_empty()
+            } else {
+                None
+            };
+            // The others have files, and nothing idle.
+            empty.unwrap_or_else(|| GridSite {
+                idle: None,
+                shape: None,
+                ..other.clone()
+            })
         })
-    };
-    let sites = grid.sites().iter().map(only).collect();
+        .collect();
     let placed = planned(request, &grid.with_sites(sites))?.placements.pop();
     placed.filter(|placement| placement.site == site.name)
 }

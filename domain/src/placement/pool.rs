@@ -70,15 +70,14 @@ impl PlacementSearch<'_> {
         if component.lanes.is_empty() {
             return Cow::Borrowed(remaining.processors());
         }
-        let left = |(index, &own): (usize, &u32)| {
-            let pool = self.grid.sites()[index].pool_of(component);
-            pool.map_or(own, |pool| self.left_of(&pool, index, remaining).processors)
-        };
         remaining
             .processors()
             .iter()
             .enumerate()
-            .map(left)
+            .map(|(index, &own): (usize, &u32)| {
+                let pool = self.grid.sites()[index].pool_of(component);
+                pool.map_or(own, |pool| self.left_of(&pool, index, remaining).processors)
+            })
             .collect()
     }
 
@@ -113,23 +112,25 @@ impl PlacementSearch<'_> {
             let resource = || resource.clone();
             if missing == 0 {
                 let usable = count(&left);
-                let reason = || Reason::QuotaReached {
-                    resource: resource(),
-                    needed,
-                    usable,
-                };
-                report(ReasonCode::QuotaReached, needed - usable, &reason)?;
+                report(ReasonCode::QuotaReached, needed - usable, &|| {
+                    Reason::QuotaReached {
+                        resource: resource(),
+                        needed,
+                        usable,
+                    }
+                })?;
                 continue;
             }
-            let reason = || Reason::NotEnoughIdle {
-                resource: resource(),
-                needed,
-                idle,
-                made_up: 0,
-                pending,
-                missing,
-            };
-            report(ReasonCode::NotEnoughIdle, missing, &reason)?;
+            report(ReasonCode::NotEnoughIdle, missing, &|| {
+                Reason::NotEnoughIdle {
+                    resource: resource(),
+                    needed,
+                    idle,
+                    made_up: 0,
+                    pending,
+                    missing,
+                }
+            })?;
         }
         Continue(())
     }

@@ -91,8 +91,10 @@ fn cut_off(
             let digest = request.file_of(content).digest;
             grid.replicas()
                 .visit_sites(&digest, &mut |site| from.extend(grid.index_of(site)));
-            let brings = |from: &usize| *from == to || grid.bandwidth(*from, to) > BitsPerSecond(0);
-            if from.iter().any(brings) {
+            if from
+                .iter()
+                .any(|from: &usize| *from == to || grid.bandwidth(*from, to) > BitsPerSecond(0))
+            {
                 return None;
             }
             from.first().map(|&from| grid.sites()[from].name.clone())

@@ -94,20 +94,23 @@ impl PlacementRequest {
             .iter()
             .fold(0_u64, |sum, part| sum.saturating_add(part.gflops));
         if let (RequestType::Flexible(bounds), [whole]) = (&request, components.as_mut_slice()) {
-            let rigid = |split: &Vec<u32>| {
-                let mut before = 0;
-                let parts = split.iter().map(|&size| {
-                    before += size;
-                    whole.portion(before - size, size)
-                });
-                Self::new(
-                    policy.clone(),
-                    RequestType::NonFixed,
-                    restartable,
-                    parts.collect(),
-                )
-            };
-            splits = bounds.splits.iter().map(rigid).collect();
+            splits = bounds
+                .splits
+                .iter()
+                .map(|split: &Vec<u32>| {
+                    let mut before = 0;
+                    let parts = split.iter().map(|&size| {
+                        before += size;
+                        whole.portion(before - size, size)
+                    });
+                    Self::new(
+                        policy.clone(),
+                        RequestType::NonFixed,
+                        restartable,
+                        parts.collect(),
+                    )
+                })
+                .collect();
             let least = whole.portion(0, bounds.least());
             total = Some(std::mem::replace(whole, least).resources);
         }
@@ -168,8 +171,7 @@ impl PlacementRequest {
     ) -> Self {
         let components = spec.components.iter().enumerate();
         let components = components.map(|(index, component)| {
-            let part_of = |of| spec.part_of(index, of);
-            ComponentRequest::of_component(component, avoid(index), part_of)
+            ComponentRequest::of_component(component, avoid(index), |of| spec.part_of(index, of))
                 .with_lanes_of(component, defaults)
         });
         let policy = spec
@@ -276,10 +278,10 @@ impl PlacementRequest {
             .get(index.0 as usize)
             .map(|c| c.avoid.clone());
         let avoid = avoid.unwrap_or_default();
-        let part_of = |of| job.part_of(index, of);
         let spec = job.spec_of(index)?;
         let mut component =
-            ComponentRequest::of_component(spec, avoid, part_of).with_lanes_of(spec, defaults);
+            ComponentRequest::of_component(spec, avoid, |of| job.part_of(index, of))
+                .with_lanes_of(spec, defaults);
         component.gflops = job.gflops_of(index)?;
         component.resources = job.resources_of(index)?;
         let own = job.spec.policy.as_ref();
@@ -317,9 +319,8 @@ impl PlacementRequest {
                 .cloned()
                 .collect()
         };
-        let part_of = |of| job.spec.part_of(0, of);
-        let asked =
-            ComponentRequest::of_component(spec, avoid(), part_of).with_lanes_of(spec, defaults);
+        let asked = ComponentRequest::of_component(spec, avoid(), |of| job.spec.part_of(0, of))
+            .with_lanes_of(spec, defaults);
         let total = sizes.iter().copied().fold(0, u32::saturating_add);
         let whole = asked.portion(0, total);
         let chunks = asked.chunks;
@@ -328,23 +329,25 @@ impl PlacementRequest {
         let own = own.filter(|policy| policy_for(policy, &RequestType::NonFixed).is_ok());
         let policy = own.unwrap_or(&defaults.rigid);
         let mut before = 0;
-        let one = |size: &u32| {
-            let part = whole.portion(before, *size);
-            before += size;
-            Self::new(
-                policy.clone(),
-                RequestType::NonFixed,
-                job.spec.rerunnable,
-                vec![part],
-            )
-            .with_acquisition(options(&job.spec, job.reservation_wish()))
-            .with_lasts(job.spec.longest_time() + defaults.beyond_wall_time)
-            .with_terms_of(&job.spec, defaults)
-            .with_time_of(&job.spec, defaults)
-            .for_owner(&job.owner, defaults)
-            .of_suspect(&job.owner)
-        };
-        sizes.iter().map(one).collect()
+        sizes
+            .iter()
+            .map(|size: &u32| {
+                let part = whole.portion(before, *size);
+                before += size;
+                Self::new(
+                    policy.clone(),
+                    RequestType::NonFixed,
+                    job.spec.rerunnable,
+                    vec![part],
+                )
+                .with_acquisition(options(&job.spec, job.reservation_wish()))
+                .with_lasts(job.spec.longest_time() + defaults.beyond_wall_time)
+                .with_terms_of(&job.spec, defaults)
+                .with_time_of(&job.spec, defaults)
+                .for_owner(&job.owner, defaults)
+                .of_suspect(&job.owner)
+            })
+            .collect()
     }
 
     /// The policy that places it.

@@ -32,12 +32,15 @@ pub fn rank_unreserved(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<P
 pub fn could_be_reserved(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
     let acceptance = PlacementAcceptance::Open;
     let bans = Arc::default();
-    let open = |site: &GridSite| GridSite {
-        acceptance,
-        bans: Arc::clone(&bans),
-        ..site.clone()
-    };
-    let sites = grid.sites().iter().map(open).collect();
+    let sites = grid
+        .sites()
+        .iter()
+        .map(|site: &GridSite| GridSite {
+            acceptance,
+            bans: Arc::clone(&bans),
+            ..site.clone()
+        })
+        .collect();
     !rank_to_reserve(request, &grid.with_sites(sites)).is_empty()
 }
 

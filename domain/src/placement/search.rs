@@ -456,10 +456,12 @@ impl<'a> PlacementSearch<'a> {
             // A site that lacks as many processors as the nearest so far is not looked
             // at: whatever else it lacks, it is no nearer.
             let short = u64::from(need.saturating_sub(left));
-            let is_beaten = |nearest: &(RememberedObstacle, usize)| {
-                nearest.0.0 == ReasonCode::NotEnoughIdle && short >= nearest.0.1
-            };
-            if nearest.as_ref().is_some_and(is_beaten) {
+            if nearest
+                .as_ref()
+                .is_some_and(|nearest: &(RememberedObstacle, usize)| {
+                    nearest.0.0 == ReasonCode::NotEnoughIdle && short >= nearest.0.1
+                })
+            {
                 continue;
             }
             let worst = worst_of(|report| self.obstacles(component, site, remaining, report));
@@ -532,8 +534,10 @@ impl<'a> PlacementSearch<'a> {
 
 /// Seldom anything is tried out, so seldom it is worked out who may.
 fn tries_out(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
-    let is_half_open = |site: &GridSite| site.acceptance == PlacementAcceptance::ProbesOnly;
-    grid.sites().iter().any(is_half_open) && may_try_out(request, grid.sites())
+    grid.sites()
+        .iter()
+        .any(|site: &GridSite| site.acceptance == PlacementAcceptance::ProbesOnly)
+        && may_try_out(request, grid.sites())
 }
 
 fn sites_with(grid: &GridSnapshot, content: &Content) -> Vec<usize> {

@@ -28,12 +28,14 @@ pub fn split(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<u32> {
 /// Each gets `min`, then the rest goes to the first up to what it takes, and so on.
 fn fill(total: u32, min: u32, usable: &[u32]) -> Vec<u32> {
     let mut rest = total - min * usable.len() as u32;
-    let grant = |&left: &u32| {
-        let more = rest.min(left - min);
-        rest -= more;
-        min + more
-    };
-    usable.iter().map(grant).collect()
+    usable
+        .iter()
+        .map(|&left: &u32| {
+            let more = rest.min(left - min);
+            rest -= more;
+            min + more
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -45,7 +47,7 @@ mod tests {
     /// The fewest sites on which a split exists, by trying every set.
     fn fewest(total: u32, min: u32, most: usize, usable: &[u32]) -> Option<usize> {
         let sets = 0..1u32 << usable.len();
-        let possible = |set: &u32| {
+        sets.filter(|set: &u32| {
             let chosen: Vec<u32> = (0..usable.len())
                 .filter(|i| set >> i & 1 == 1)
                 .map(|i| usable[i])
@@ -55,10 +57,9 @@ mod tests {
                 && chosen.iter().all(|&left| left >= min)
                 && count * min <= total
                 && chosen.iter().sum::<u32>() >= total
-        };
-        sets.filter(possible)
-            .map(|set| set.count_ones() as usize)
-            .min()
+        })
+        .map(|set| set.count_ones() as usize)
+        .min()
     }
 
     proptest! {

@@ -211,8 +211,9 @@ fn could_hold_split(
             let most = site.quota.most(&shape.total);
             let largest = &shape.largest_component;
             let processors = most.processors.min(largest.processors);
-            let other = |name: &str| most.other(name).min(largest.other(name));
-            usable.push(total.most_of(processors, other));
+            usable.push(total.most_of(processors, |name: &str| {
+                most.other(name).min(largest.other(name))
+            }));
         }
     }
     usable.sort_unstable_by(|a, b| b.cmp(a));
@@ -279,9 +280,9 @@ fn component_fits(
 fn together_fit(components: &[&ComponentRequest], sites: &[&GridSite]) -> Result<(), Unplaceable> {
     let mut needed = Resources::default();
     // What another partition gives is none of what its site has itself.
-    let is_own =
-        |component: &&&ComponentRequest| sites.iter().all(|site| site.pool_of(component).is_none());
-    let own = components.iter().filter(is_own);
+    let own = components.iter().filter(|component: &&&ComponentRequest| {
+        sites.iter().all(|site| site.pool_of(component).is_none())
+    });
     own.for_each(|component| needed.add(&component.resources));
     let mut available = Resources::default();
     for site in sites {

@@ -138,15 +138,18 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
         }
     }
     idle.add(&lacked);
-    let raise = |ebb: &IdleDrop| {
-        let mut left = ebb.left.clone();
-        left.add(&lacked);
-        IdleDrop {
-            left,
-            ..ebb.clone()
-        }
-    };
-    site.ebbs = site.ebbs.iter().map(raise).collect();
+    site.ebbs = site
+        .ebbs
+        .iter()
+        .map(|ebb: &IdleDrop| {
+            let mut left = ebb.left.clone();
+            left.add(&lacked);
+            IdleDrop {
+                left,
+                ..ebb.clone()
+            }
+        })
+        .collect();
     if is_quota_short {
         site.quota = least_quota(site.quota, shape, idle, &site.ours, promised);
     }

@@ -292,11 +292,14 @@ impl DeductionLedger {
                 .map(move |(key, deducted)| (site, key, deducted))
         });
         let leaks = all.filter(|(_, key, _)| !is_owned(key));
-        let leak = |(site, key, deducted): (&SiteName, &DeductionKey, &Deducted)| Leak {
-            key: *key,
-            site: site.clone(),
-            deducted: deducted.clone(),
-        };
-        leaks.map(leak).collect()
+        leaks
+            .map(
+                |(site, key, deducted): (&SiteName, &DeductionKey, &Deducted)| Leak {
+                    key: *key,
+                    site: site.clone(),
+                    deducted: deducted.clone(),
+                },
+            )
+            .collect()
     }
 }

@@ -73,12 +73,15 @@ impl ReservationCandidate {
 impl Ranking {
     /// The same, counted from now on, before anybody was asked.
     pub fn anew(&self, now: Timestamp) -> Self {
-        let fresh = |candidate: &ReservationCandidate| ReservationCandidate {
-            expected: None,
-            found: CandidateState::NotAsked,
-            ..candidate.clone()
-        };
-        let candidates = self.candidates.iter().map(fresh).collect();
+        let candidates = self
+            .candidates
+            .iter()
+            .map(|candidate: &ReservationCandidate| ReservationCandidate {
+                expected: None,
+                found: CandidateState::NotAsked,
+                ..candidate.clone()
+            })
+            .collect();
         Self {
             since: now,
             candidates,
@@ -107,12 +110,17 @@ impl Ranking {
             .filter_map(|candidate| self.prediction(candidate))
             .collect();
         let by = rank(&mut predictions, self.objective);
-        let index = |prediction: &Prediction| {
-            self.candidates
+        (
+            predictions
                 .iter()
-                .position(|candidate| candidate.site == prediction.site)
-        };
-        (predictions.iter().filter_map(index).collect(), by)
+                .filter_map(|prediction: &Prediction| {
+                    self.candidates
+                        .iter()
+                        .position(|candidate| candidate.site == prediction.site)
+                })
+                .collect(),
+            by,
+        )
     }
 
     /// By what its candidates compare.

@@ -61,15 +61,14 @@ pub fn allowance(held: &[HeldFor], wanted: HeldFor, most: u32) -> Allowance {
 fn peak(held: &[HeldFor], within: Span) -> u64 {
     let begins = held.iter().map(|held| held.span.from);
     let begins = begins.filter(|begin| within.from <= *begin && *begin < within.to);
-    let at = |time: Timestamp| {
-        let then = held
-            .iter()
-            .filter(|held| held.span.from <= time && time < held.span.to);
-        then.map(|held| u64::from(held.processors)).sum::<u64>()
-    };
     begins
         .chain([within.from])
-        .map(at)
+        .map(|time: Timestamp| {
+            let then = held
+                .iter()
+                .filter(|held| held.span.from <= time && time < held.span.to);
+            then.map(|held| u64::from(held.processors)).sum::<u64>()
+        })
         .max()
         .unwrap_or_default()
 }

@@ -64,11 +64,14 @@ pub fn possible_starts(
         .map(|(at, _)| *at)
         .chain([after(window.latest)]);
     let windows = counts.iter().zip(ends).filter(|((_, parts), _)| *parts > 0);
-    let starts = |((from, parts), to): (&(Timestamp, u32), Timestamp)| PossibleStarts {
-        window: StartWindow::new(*from, before(to)),
-        parts: *parts,
-    };
-    windows.map(starts).collect()
+    windows
+        .map(
+            |((from, parts), to): (&(Timestamp, u32), Timestamp)| PossibleStarts {
+                window: StartWindow::new(*from, before(to)),
+                parts: *parts,
+            },
+        )
+        .collect()
 }
 
 /// How many processors are free from when on, up to the next, as a site published its free time.

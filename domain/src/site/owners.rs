@@ -53,8 +53,9 @@ impl OwnProbe {
 
 /// A number that follows from the name of a site alone (FNV-1a), and is hardly ever another's.
 fn number_of(site: &SiteName) -> u32 {
-    let mixed = |sum: u32, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    site.as_str().bytes().fold(0x811c_9dc5, mixed)
+    site.as_str().bytes().fold(0x811c_9dc5, |sum: u32, byte| {
+        (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 /// An owner whose jobs stay away from a site.

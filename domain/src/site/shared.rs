@@ -443,14 +443,15 @@ pub(super) fn lost_by<'r>(
         SiteHappening::SharedAnswered { serial, outcome } => (serial, *outcome),
         _ => return None,
     };
-    let kept = |shared: &&SharedReservation| {
-        let kept = matches!(
-            shared.stage,
-            SharedStage::Confirmed | SharedStage::Extending { .. }
-        );
-        kept && !shared.is_over(now)
-    };
-    let before = record.shared_with(*serial).filter(kept)?;
+    let before = record
+        .shared_with(*serial)
+        .filter(|shared: &&SharedReservation| {
+            let kept = matches!(
+                shared.stage,
+                SharedStage::Confirmed | SharedStage::Extending { .. }
+            );
+            kept && !shared.is_over(now)
+        })?;
     let mut after = before.clone();
     after.answered(outcome);
     matches!(after.end(), Some(SharedEnd::Lost | SharedEnd::WrongStart)).then_some(before)

@@ -317,11 +317,10 @@ impl SiteRecord {
 
     /// The maintenance window that `now` is in; of several the one that ends last.
     pub fn window_at(&self, now: Timestamp) -> Option<&Window> {
-        let open = |window: &&Window| window.from <= now && now < window.until;
         self.operator
             .windows
             .iter()
-            .filter(open)
+            .filter(|window: &&Window| window.from <= now && now < window.until)
             .max_by_key(|window| window.until)
     }
 }

@@ -352,10 +352,10 @@ impl<'p, 'v> Others<'p, 'v> {
 
     /// What somebody wanted of one part is done with all.
     fn keep_in_step(&self, now: Timestamp) -> Option<JointStep> {
-        let wanted =
-            |why: &&SharedEnd| matches!(why, SharedEnd::Cancelled { .. } | SharedEnd::NoShow);
         let mut ends = self.others.iter().filter_map(|(_, other)| other.end());
-        if let Some(why) = ends.find(wanted) {
+        if let Some(why) = ends
+            .find(|why: &&SharedEnd| matches!(why, SharedEnd::Cancelled { .. } | SharedEnd::NoShow))
+        {
             return self.leave(why.clone());
         }
         let part = self.part;
@@ -419,12 +419,13 @@ fn joins<'v>(
         return None;
     }
     let group = JointReservation::of(&home.site, root, find);
-    let granted = |site: &SiteName| {
-        let part = group.parts().iter().find(|(at, _)| *at == site);
-        part.is_some_and(|(_, part)| part.stage == SharedStage::Granted)
-    };
     let mut before = root.wish.parts.keys().take_while(|site| **site != own.site);
-    let start = root.granted.filter(|_| before.all(granted))?;
+    let start = root.granted.filter(|_| {
+        before.all(|site: &SiteName| {
+            let part = group.parts().iter().find(|(at, _)| *at == site);
+            part.is_some_and(|(_, part)| part.stage == SharedStage::Granted)
+        })
+    })?;
     let latest = (start + root.wish.tolerance).min(root.wish.window.latest);
     let window = StartWindow::new(start, latest);
     let wish = SharedTerms {

@@ -47,14 +47,13 @@ impl Gamma {
                 "above 0 in shape and scale",
             )?;
         }
-        let refused = |_| ModelParameterError {
-            parameter,
-            value: self.shape,
-            allowed: "smaller",
-        };
         rand_distr::Gamma::new(self.shape, self.scale)
             .map(GammaSampler)
-            .map_err(refused)
+            .map_err(|_| ModelParameterError {
+                parameter,
+                value: self.shape,
+                allowed: "smaller",
+            })
     }
 }
 

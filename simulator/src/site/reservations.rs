@@ -42,8 +42,10 @@ impl Reservations for SimulatedSite {
     ) -> Result<ReservationAnswer, SiteError> {
         let fate = self.call_faults.draw();
         let order = Self::misunderstood(fate, order);
-        let act = move |world: &mut World, site| world.reserve(site, &order);
-        self.meet(fate, CALL, None, act).await
+        self.meet(fate, CALL, None, move |world: &mut World, site| {
+            world.reserve(site, &order)
+        })
+        .await
     }
 
     async fn modify(
@@ -52,8 +54,10 @@ impl Reservations for SimulatedSite {
     ) -> Result<Option<ReservationAnswer>, SiteError> {
         let fate = self.call_faults.draw();
         let order = Self::misunderstood(fate, order);
-        let act = move |world: &mut World, site| world.modify_lease(site, &order);
-        self.meet(fate, CALL, None, act).await
+        self.meet(fate, CALL, None, move |world: &mut World, site| {
+            world.modify_lease(site, &order)
+        })
+        .await
     }
 
     async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {

@@ -61,9 +61,8 @@ impl World {
     /// There is no such file.
     pub fn inspect(&self, site: SiteIndex, place: &FilePlace) -> Result<Inspected, SiteError> {
         let content = self.content_at(site, place);
-        let missing = || SiteError::Refused(format!("there is no {place:?}"));
         Ok(Inspected {
-            content: content.ok_or_else(missing)?,
+            content: content.ok_or_else(|| SiteError::Refused(format!("there is no {place:?}")))?,
             directory: false,
         })
     }

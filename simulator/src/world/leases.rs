@@ -300,8 +300,9 @@ impl World {
         order: &TaggedReservationRequest,
     ) -> Result<Option<ReservationAnswer>, SiteError> {
         let now = self.now;
-        let modify = |book: &mut Book| book.modify(&order.tag, order.number, &order.request);
-        self.sites[site.0].with_lease(order.tag, now, modify)
+        self.sites[site.0].with_lease(order.tag, now, |book: &mut Book| {
+            book.modify(&order.tag, order.number, &order.request)
+        })
     }
 
     /// Keeps one that is not confirmed for so long from now.

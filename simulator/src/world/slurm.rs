@@ -72,8 +72,12 @@ fn fill(template: &str, values: &[(&str, &str)], out: &mut String) {
     while let Some((before, behind)) = rest.split_once('{') {
         out.push_str(before);
         let (name, after) = behind.split_once('}').unwrap_or((behind, ""));
-        let is_meant = |(key, _): &&(&str, &str)| key[1..key.len() - 1] == *name;
-        out.push_str(values.iter().find(is_meant).map_or("", |(_, value)| value));
+        out.push_str(
+            values
+                .iter()
+                .find(|(key, _): &&(&str, &str)| key[1..key.len() - 1] == *name)
+                .map_or("", |(_, value)| value),
+        );
         rest = after;
     }
     out.push_str(rest);

@@ -164,22 +164,25 @@ mod tests {
     /// A site of four processors that grants reservations, whose users submit jobs of so many
     /// processors for so many seconds, one each second.
     fn site(discipline: Discipline, jobs: &[(u32, u64)]) -> World {
-        let local = |(second, (processors, seconds)): (usize, &(u32, u64))| {
-            let run_time = DurationMs::from_secs(*seconds);
-            let at = at(second as u64);
-            LocalJob {
-                at,
-                processors: *processors,
-                run_time,
-                estimate: run_time,
-            }
-        };
         let spec = ClusterSpec {
             name: SiteName::new("delft").unwrap(),
             nodes: 4,
             processors_per_node: 1,
             discipline,
-            local_jobs: jobs.iter().enumerate().map(local).collect(),
+            local_jobs: jobs
+                .iter()
+                .enumerate()
+                .map(|(second, (processors, seconds)): (usize, &(u32, u64))| {
+                    let run_time = DurationMs::from_secs(*seconds);
+                    let at = at(second as u64);
+                    LocalJob {
+                        at,
+                        processors: *processors,
+                        run_time,
+                        estimate: run_time,
+                    }
+                })
+                .collect(),
             files: BTreeMap::new(),
             queues: false,
             reserves: true,

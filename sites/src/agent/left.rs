@@ -109,14 +109,13 @@ fn evidence(tag: AttemptTag, mut files: StateFiles, seal: &Seal) -> WrapperEvide
         // Of a decision only the first line is sent: it gets its name when it is whole.
         end(bytes, tag);
     }
-    let file = |name: &str| {
+    match WrapperEvidence::of(tag, seal, |name: &str| {
         let found = files.get(name);
         Ok::<_, Infallible>(found.map(|(bytes, modified)| match bytes {
             Some(bytes) => EvidenceFile::File(bytes.as_slice().into(), *modified),
             None => EvidenceFile::Spoiled,
         }))
-    };
-    match WrapperEvidence::of(tag, seal, file) {
+    }) {
         Ok(evidence) => evidence,
         Err(never) => match never {},
     }

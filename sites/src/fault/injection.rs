@@ -115,12 +115,11 @@ impl Injected {
 
     /// Until when calls of this kind hang; `None` if none does now.
     pub(super) fn hangs_until(&self, call: CallKind, now: Instant) -> Option<Instant> {
-        let hangs = |one: &&Injection| {
-            matches!(one.fault, InjectedFault::Hang(_)) && one.concerns(call, now)
-        };
         self.injections
             .iter()
-            .filter(hangs)
+            .filter(|one: &&Injection| {
+                matches!(one.fault, InjectedFault::Hang(_)) && one.concerns(call, now)
+            })
             .map(|one| one.until)
             .max()
     }

@@ -129,8 +129,9 @@ impl FaultySite {
 
     /// The site behind, as it is asked for reservations.
     pub(super) fn granting(&self) -> Result<&dyn Reservations, SiteError> {
-        let none = || SiteError::Unfit("it grants no reservations".to_owned());
-        self.inner.reservations().ok_or_else(none)
+        self.inner
+            .reservations()
+            .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))
     }
 
     pub(super) async fn plain<T, F>(
@@ -165,9 +166,12 @@ fn false_status(fault: InjectedFault, mut status: SiteStatus) -> SiteStatus {
 #[async_trait]
 impl Attempts for FaultySite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
-        let falsify = |fault, status| Some(false_status(fault, status));
-        self.strike(CallKind::Status, || self.inner.status(tags), falsify)
-            .await
+        self.strike(
+            CallKind::Status,
+            || self.inner.status(tags),
+            |fault, status| Some(false_status(fault, status)),
+        )
+        .await
     }
 
     async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {

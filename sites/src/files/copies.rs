@@ -205,8 +205,12 @@ pub(super) fn epitaph(task: &TaskDirectory) -> String {
 
 pub(super) fn task_name(order: &CopyRequest) -> Result<String, SiteError> {
     let nonce = &order.nonce;
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if nonce.is_empty() || nonce.len() > NONCE_MAX || !nonce.chars().all(allowed) {
+    if nonce.is_empty()
+        || nonce.len() > NONCE_MAX
+        || !nonce
+            .chars()
+            .all(|c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+    {
         return Err(SiteError::Refused(format!(
             "{nonce:?} is no nonce; it must be 1 to {NONCE_MAX} letters, digits, - and _"
         )));

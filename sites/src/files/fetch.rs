@@ -203,15 +203,14 @@ async fn bring(
 /// Gives what was fetched its name, whole also after a power cut: what is there is not fetched again.
 async fn put_in_place(part: PathBuf, to: &Path) -> io::Result<()> {
     let to = to.to_path_buf();
-    let put = move || {
+    tokio::task::spawn_blocking(move || {
         if part.is_dir() {
             Dir::open(&part)?.sync_all_below()?;
         }
         cospan_durable::put_in_place(&part, &to)
-    };
-    tokio::task::spawn_blocking(put)
-        .await
-        .map_err(io::Error::other)?
+    })
+    .await
+    .map_err(io::Error::other)?
 }
 
 /// Removes a file, or a directory with all below it.

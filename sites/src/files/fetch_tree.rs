@@ -134,19 +134,21 @@ fn write(to: &Path, runs: &[ByteRun], mut bytes: &[u8]) -> io::Result<()> {
 /// Makes the links, and executable what is to be.
 fn finish(to: &Path, listing: &Listing) -> io::Result<()> {
     let top = Dir::open(to)?;
-    let finish = |ListedLeaf { path, kind }: &ListedLeaf| {
-        let (parent, name) = top.parent_of(path)?;
-        let parent = parent.as_ref().unwrap_or(&top);
-        match kind {
-            LeafKind::File {
-                executable: true, ..
-            } => Ok(rustix::fs::fchmod(parent.write(name)?, EXECUTABLE)?),
-            LeafKind::Link(target) => {
-                parent.remove(name)?;
-                parent.link_to(&target[..], name)
+    listing
+        .leaves()
+        .iter()
+        .try_for_each(|ListedLeaf { path, kind }: &ListedLeaf| {
+            let (parent, name) = top.parent_of(path)?;
+            let parent = parent.as_ref().unwrap_or(&top);
+            match kind {
+                LeafKind::File {
+                    executable: true, ..
+                } => Ok(rustix::fs::fchmod(parent.write(name)?, EXECUTABLE)?),
+                LeafKind::Link(target) => {
+                    parent.remove(name)?;
+                    parent.link_to(&target[..], name)
+                }
+                LeafKind::File { .. } | LeafKind::Directory => Ok(()),
             }
-            LeafKind::File { .. } | LeafKind::Directory => Ok(()),
-        }
-    };
-    listing.leaves().iter().try_for_each(finish)
+        })
 }

@@ -88,13 +88,17 @@ impl Listing {
         let mut last = None;
         for leaf in &leaves {
             let path = &leaf.path[..];
-            let name = |name: &[u8]| !matches!(name, b"" | b"." | b"..") && !name.contains(&0);
             let parent = path
                 .iter()
                 .rposition(|byte| *byte == b'/')
                 .map(|end| &path[..end]);
             let is_there = parent.is_none_or(|parent| directories.contains(parent));
-            if !path.split(|byte| *byte == b'/').all(name) || !is_there || last == Some(path) {
+            if !path
+                .split(|byte| *byte == b'/')
+                .all(|name: &[u8]| !matches!(name, b"" | b"." | b"..") && !name.contains(&0))
+                || !is_there
+                || last == Some(path)
+            {
                 let shown = String::from_utf8_lossy(path);
                 return Err(SiteError::Refused(format!(
                     "{shown:?} cannot be in a directory"
@@ -210,24 +214,29 @@ impl<'a> Digester<'a> {
     /// The digest of the directory, and the SHA-256 of all files, one behind the other.
     pub(super) fn end(self) -> (Digest, String) {
         let mut digests = self.digests.into_iter();
-        let entry = |leaf: &ListedLeaf| {
-            let kind = match &leaf.kind {
-                LeafKind::Directory => EntryKind::Directory,
-                LeafKind::Link(target) => EntryKind::Link {
-                    target: target.clone(),
-                },
-                LeafKind::File { executable, size } => EntryKind::File {
-                    executable: *executable,
-                    size: *size,
-                    digest: digests.next().unwrap_or(Digest([0; 32])),
-                },
-            };
-            ManifestEntry {
-                path: leaf.path.clone(),
-                kind,
-            }
-        };
-        let digest = manifest::digest(self.listing.0.iter().map(entry).collect());
+        let digest = manifest::digest(
+            self.listing
+                .0
+                .iter()
+                .map(|leaf: &ListedLeaf| {
+                    let kind = match &leaf.kind {
+                        LeafKind::Directory => EntryKind::Directory,
+                        LeafKind::Link(target) => EntryKind::Link {
+                            target: target.clone(),
+                        },
+                        LeafKind::File { executable, size } => EntryKind::File {
+                            executable: *executable,
+                            size: *size,
+                            digest: digests.next().unwrap_or(Digest([0; 32])),
+                        },
+                    };
+                    ManifestEntry {
+                        path: leaf.path.clone(),
+                        kind,
+                    }
+                })
+                .collect(),
+        );
         (digest, hex(self.all))
     }
 }

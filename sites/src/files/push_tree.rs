@@ -109,8 +109,9 @@ impl<D: TreeDestination> Push<D> {
                 .await
                 .map_err(destination)?;
         }
-        let settle = || self.to.settle(&self.name, listing, content, &sum);
-        insist(settle).await.map_err(destination)
+        insist(|| self.to.settle(&self.name, listing, content, &sum))
+            .await
+            .map_err(destination)
     }
 
     /// Sends what of these runs is not there.
@@ -129,11 +130,13 @@ impl<D: TreeDestination> Push<D> {
                 return Ok(());
             }
             let bytes = bytes_of(&missing, runs, bytes);
-            let is = |run: ByteRun| {
-                let executable = executable.get(&run.path[..]).copied().unwrap_or(false);
-                (run, executable)
-            };
-            let missing: Vec<_> = missing.into_iter().map(is).collect();
+            let missing: Vec<_> = missing
+                .into_iter()
+                .map(|run: ByteRun| {
+                    let executable = executable.get(&run.path[..]).copied().unwrap_or(false);
+                    (run, executable)
+                })
+                .collect();
             match self.to.fill(&self.name, &missing, bytes).await {
                 Ok(()) => {
                     there.extend(missing.into_iter().map(|(run, _)| {
@@ -162,17 +165,18 @@ fn executables(listing: &Listing) -> BTreeMap<&[u8], bool> {
 
 /// Of these runs what is not there yet.
 pub(super) fn missing(runs: &[ByteRun], there: &Sizes) -> Vec<ByteRun> {
-    let left = |run: &ByteRun| {
-        let known = there.get(&run.path).copied();
-        let offset = known.unwrap_or(0).max(run.offset);
-        let length = u32::try_from(run.end().saturating_sub(offset)).unwrap_or(0);
-        (length > 0 || known.is_none()).then(|| ByteRun {
-            path: run.path.clone(),
-            offset,
-            length,
+    runs.iter()
+        .filter_map(|run: &ByteRun| {
+            let known = there.get(&run.path).copied();
+            let offset = known.unwrap_or(0).max(run.offset);
+            let length = u32::try_from(run.end().saturating_sub(offset)).unwrap_or(0);
+            (length > 0 || known.is_none()).then(|| ByteRun {
+                path: run.path.clone(),
+                offset,
+                length,
+            })
         })
-    };
-    runs.iter().filter_map(left).collect()
+        .collect()
 }
 
 /// The bytes of what is missing of these runs, whose bytes are these.

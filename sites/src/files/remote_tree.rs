@@ -211,11 +211,13 @@ mod tests {
             (b"\xff", file(true, 0)),
             (b"l", LeafKind::Link(b"a b".to_vec())),
         ];
-        let leaf = |(path, kind): (&[u8], LeafKind)| ListedLeaf {
-            path: path.to_vec(),
-            kind,
-        };
-        assert_eq!(leaves(listed).unwrap(), expected.map(leaf));
+        assert_eq!(
+            leaves(listed).unwrap(),
+            expected.map(|(path, kind): (&[u8], LeafKind)| ListedLeaf {
+                path: path.to_vec(),
+                kind,
+            })
+        );
         assert!(leaves(b"").unwrap().is_empty());
         for strange in [
             &b"f x 1 a\0\0"[..],

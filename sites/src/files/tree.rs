@@ -24,8 +24,11 @@ impl FileArea {
         let Some(directory) = self.directory(place)? else {
             return Ok(None);
         };
-        let refused = |error| SiteError::Refused(format!("cannot list it: {error}"));
-        Listing::new(collect(directory).map_err(refused)?).map(Some)
+        Listing::new(
+            collect(directory)
+                .map_err(|error| SiteError::Refused(format!("cannot list it: {error}")))?,
+        )
+        .map(Some)
     }
 
     /// See [`super::SiteFiles::runs`].

@@ -74,14 +74,17 @@ impl LocalShared {
         ledger.sweep(root).map_err(|e| unknown(&e))?;
         let refreshed = ledger.refresh(root, true).map_err(|e| unknown(&e))?;
         self.watch(&mut ledger);
-        let observe = |tag: &AttemptTag| {
-            let live = ledger.entries.get(tag).map(|entry| entry.seen.clone());
-            let seen = live.or_else(|| refreshed.ended.get(tag).cloned());
-            let told = || ledger.told.get(tag).cloned();
-            let seen = seen.or_else(told).unwrap_or_else(|| examine(root, *tag));
-            (*tag, seen)
-        };
-        let attempts = tags.iter().map(observe).collect();
+        let attempts = tags
+            .iter()
+            .map(|tag: &AttemptTag| {
+                let live = ledger.entries.get(tag).map(|entry| entry.seen.clone());
+                let seen = live.or_else(|| refreshed.ended.get(tag).cloned());
+                let seen = seen
+                    .or_else(|| ledger.told.get(tag).cloned())
+                    .unwrap_or_else(|| examine(root, *tag));
+                (*tag, seen)
+            })
+            .collect();
         let idle = self.idle(root, &ledger)?;
         let ebbs = self.ebbs(root, &ledger, &idle)?;
         Ok(SiteStatus {

@@ -285,11 +285,15 @@ impl Reservations for LocalSite {
         order: &TaggedReservationRequest,
     ) -> Result<ReservationAnswer, SiteError> {
         let order = order.clone();
-        let work = move |book: &mut ReservationLedger<ReservationTag>, now| {
-            book.request(order.tag, &order.request, now + order.keep_for)
-        };
-        self.call(move |shared| shared.with_lease(order.tag, work))
-            .await
+        self.call(move |shared| {
+            shared.with_lease(
+                order.tag,
+                move |book: &mut ReservationLedger<ReservationTag>, now| {
+                    book.request(order.tag, &order.request, now + order.keep_for)
+                },
+            )
+        })
+        .await
     }
 
     async fn modify(
@@ -297,28 +301,47 @@ impl Reservations for LocalSite {
         order: &TaggedReservationRequest,
     ) -> Result<Option<ReservationAnswer>, SiteError> {
         let order = order.clone();
-        let work = move |book: &mut ReservationLedger<ReservationTag>, _| {
-            book.modify(&order.tag, order.number, &order.request)
-        };
-        self.call(move |shared| shared.with_lease(order.tag, work))
-            .await
+        self.call(move |shared| {
+            shared.with_lease(
+                order.tag,
+                move |book: &mut ReservationLedger<ReservationTag>, _| {
+                    book.modify(&order.tag, order.number, &order.request)
+                },
+            )
+        })
+        .await
     }
 
     async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
-        let work = move |book: &mut ReservationLedger<ReservationTag>, now| {
-            book.renew(&tag, now + keep_for)
-        };
-        self.call(move |shared| shared.with_lease(tag, work)).await
+        self.call(move |shared| {
+            shared.with_lease(
+                tag,
+                move |book: &mut ReservationLedger<ReservationTag>, now| {
+                    book.renew(&tag, now + keep_for)
+                },
+            )
+        })
+        .await
     }
 
     async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        let work = move |book: &mut ReservationLedger<ReservationTag>, _| book.confirm(&tag);
-        self.call(move |shared| shared.with_lease(tag, work)).await
+        self.call(move |shared| {
+            shared.with_lease(
+                tag,
+                move |book: &mut ReservationLedger<ReservationTag>, _| book.confirm(&tag),
+            )
+        })
+        .await
     }
 
     async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        let work = move |book: &mut ReservationLedger<ReservationTag>, _| book.cancel(&tag);
-        self.call(move |shared| shared.with_lease(tag, work)).await
+        self.call(move |shared| {
+            shared.with_lease(
+                tag,
+                move |book: &mut ReservationLedger<ReservationTag>, _| book.cancel(&tag),
+            )
+        })
+        .await
     }
 
     async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
@@ -326,18 +349,18 @@ impl Reservations for LocalSite {
     }
 
     async fn list(&self) -> Result<ReservationsByTag, SiteError> {
-        let list = |shared: &Arc<LocalShared>| {
+        self.call(|shared: &Arc<LocalShared>| {
             let leases = load(&shared.root()?, now()).map_err(|e| unknown(&e))?;
             let seen = leases
                 .iter()
                 .map(|(tag, kept)| Some((tag.parse().ok()?, kept.seen())));
             Ok(seen.flatten().collect())
-        };
-        self.call(list).await
+        })
+        .await
     }
 
     async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
-        let slots = move |shared: &Arc<LocalShared>| {
+        self.call(move |shared: &Arc<LocalShared>| {
             let root = shared.root()?;
             let now = now();
             let mut ledger = shared.ledger();
@@ -356,7 +379,7 @@ impl Reservations for LocalSite {
                     free: free(&slot),
                 })
                 .collect())
-        };
-        self.call(slots).await
+        })
+        .await
     }
 }

@@ -63,8 +63,9 @@ impl AttemptLedger {
         has_ended: impl Fn(&str) -> bool,
         now: Timestamp,
     ) -> impl Iterator<Item = (Resources, Timestamp)> {
-        let alone = move |entry: &&AttemptEntry| entry.reservation().is_none_or(&has_ended);
-        let holding = self.holding().filter(alone);
+        let holding = self
+            .holding()
+            .filter(move |entry: &&AttemptEntry| entry.reservation().is_none_or(&has_ended));
         holding.map(move |entry| (entry.resources.clone(), entry.holds_until(now)))
     }
 

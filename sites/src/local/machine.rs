@@ -109,10 +109,12 @@ fn gpus(root: &Path) -> u64 {
         .map(|name| drm.join(name).join("device/vendor"))
         .collect();
     let by = |vendor: &str| {
-        let is_by = |file: &&PathBuf| {
-            fs::read_to_string(file).is_ok_and(|text| text.trim().eq_ignore_ascii_case(vendor))
-        };
-        cards.iter().filter(is_by).count()
+        cards
+            .iter()
+            .filter(|file: &&PathBuf| {
+                fs::read_to_string(file).is_ok_and(|text| text.trim().eq_ignore_ascii_case(vendor))
+            })
+            .count()
     };
     (devices.max(by(NVIDIA)) + by(AMD)) as u64
 }

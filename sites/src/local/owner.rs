@@ -199,12 +199,15 @@ impl LocalShared {
         let Some(instance) = self.config.owner else {
             return Ok(());
         };
-        let ours = || Owner::ours(instance, &self.config.data_directory);
-        self.hold.keep(root, ours, || {
-            install_script(root)?;
-            let (gone, left) = root.left_gone()?;
-            self.sweeper.remove(left, || Ok(gone))
-        })
+        self.hold.keep(
+            root,
+            || Owner::ours(instance, &self.config.data_directory),
+            || {
+                install_script(root)?;
+                let (gone, left) = root.left_gone()?;
+                self.sweeper.remove(left, || Ok(gone))
+            },
+        )
     }
 }
 
@@ -297,11 +300,11 @@ mod tests {
             .unwrap_err();
         let mut prepared = 0;
         for _ in 0..3 {
-            let mut prepare = || {
+            hold.keep(&root, ours, &mut || {
                 prepared += 1;
                 Ok(())
-            };
-            hold.keep(&root, ours, &mut prepare).unwrap();
+            })
+            .unwrap();
         }
         assert_eq!(prepared, 1);
     }

@@ -199,11 +199,13 @@ pub(super) fn carrying(
     wanted: impl Fn(&AttemptTag) -> bool,
 ) -> io::Result<BTreeMap<AttemptTag, Vec<Process>>> {
     let mut found: BTreeMap<AttemptTag, Vec<Process>> = BTreeMap::new();
-    let look = |pid| carried(attempts, pid, &wanted);
-    let pause = || std::thread::sleep(Duration::from_millis(1));
-    for (tag, process) in look_until_whole(pids()?, look, pause)?
-        .into_iter()
-        .flatten()
+    for (tag, process) in look_until_whole(
+        pids()?,
+        |pid| carried(attempts, pid, &wanted),
+        || std::thread::sleep(Duration::from_millis(1)),
+    )?
+    .into_iter()
+    .flatten()
     {
         found.entry(tag).or_default().push(process);
     }
@@ -223,11 +225,12 @@ pub(super) fn seen_carrying(within: Duration) -> io::Result<Arc<Vec<Carrier>>> {
         return Ok(carriers.clone());
     }
     let begun = Instant::now();
-    let pause = || std::thread::sleep(Duration::from_millis(1));
-    let carriers = look_until_whole(pids()?, carrier, pause)?
-        .into_iter()
-        .flatten()
-        .collect();
+    let carriers = look_until_whole(pids()?, carrier, || {
+        std::thread::sleep(Duration::from_millis(1))
+    })?
+    .into_iter()
+    .flatten()
+    .collect();
     let carriers = Arc::new(carriers);
     *seen = Some((begun, Arc::clone(&carriers)));
     Ok(carriers)
@@ -389,15 +392,18 @@ mod tests {
     fn processes_without_environment_are_waited_for_together() {
         let pauses = Cell::new(0);
         // Every third has none for three looks, and every other third has none at all.
-        let look = |pid: u32| {
-            Ok(match pid % 3 {
-                0 => ProcessLook::Whole(pid),
-                1 if pauses.get() >= 3 => ProcessLook::Whole(pid),
-                _ => ProcessLook::Empty,
-            })
-        };
-        let pause = || pauses.set(pauses.get() + 1);
-        let seen = look_until_whole((0..300).collect(), look, pause).unwrap();
+        let seen = look_until_whole(
+            (0..300).collect(),
+            |pid: u32| {
+                Ok(match pid % 3 {
+                    0 => ProcessLook::Whole(pid),
+                    1 if pauses.get() >= 3 => ProcessLook::Whole(pid),
+                    _ => ProcessLook::Empty,
+                })
+            },
+            || pauses.set(pauses.get() + 1),
+        )
+        .unwrap();
         assert_eq!(seen.len(), 200);
         assert_eq!(pauses.get(), LOOKS_AT_EMPTY);
     }

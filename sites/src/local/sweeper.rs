@@ -36,16 +36,15 @@ impl Sweeper {
         }
         let all = self.0.clone();
         let directory = open()?;
-        let sweep = move || {
+        std::thread::Builder::new()
+            .name("cospan-sweep".to_owned())
+            .spawn(move || {
             while let Some(tree) = next(&all) {
                 if let Err(error) = removal::remove(directory.as_fd(), &tree, u64::MAX) {
                     warn!(?tree, %error, "what an attempt left cannot be removed; remove it by hand");
                 }
             }
-        };
-        std::thread::Builder::new()
-            .name("cospan-sweep".to_owned())
-            .spawn(sweep)?;
+        })?;
         queue.runs = true;
         Ok(())
     }
@@ -86,8 +85,11 @@ mod tests {
     #[test]
     fn trees_wait_for_the_next_turn_if_their_directory_cannot_be_opened_now() {
         let sweeper = Sweeper::default();
-        let none = || Err(io::Error::from(rustix::io::Errno::MFILE));
-        sweeper.remove(vec![c"one".to_owned()], none).unwrap_err();
+        sweeper
+            .remove(vec![c"one".to_owned()], || {
+                Err(io::Error::from(rustix::io::Errno::MFILE))
+            })
+            .unwrap_err();
         let queue = lock(&sweeper.0);
         assert!(queue.trees.contains(c"one") && !queue.runs);
     }

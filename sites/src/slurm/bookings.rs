@@ -77,12 +77,11 @@ impl Booked {
     /// not say when, or how much.
     fn read(line: &str) -> Option<Self> {
         let field = |name: &str| {
-            let of = |word: &'_ str| {
+            line.split(' ').find_map(|word: &'_ str| {
                 word.strip_prefix(name)?
                     .strip_prefix('=')
                     .map(str::to_owned)
-            };
-            line.split(' ').find_map(of)
+            })
         };
         let from = seconds(&field("StartTime")?)?;
         let to = seconds(&field("EndTime")?)?;
@@ -92,13 +91,14 @@ impl Booked {
             .split(',')
             .find_map(|kind| kind.strip_prefix("cpu=")?.parse().ok());
         let flags = field("Flags")?;
-        let is_flag = |flag: &str| flag == UNCONFIRMED || flag.starts_with("PURGE_COMP=");
         (from < to).then_some(())?;
         Some(Self {
             name: named(&field("ReservationName")?)?,
             span: Span::new(from, to),
             processors: counted.unwrap_or(cores),
-            confirmed: !flags.split(',').any(is_flag),
+            confirmed: !flags
+                .split(',')
+                .any(|flag: &str| flag == UNCONFIRMED || flag.starts_with("PURGE_COMP=")),
             partition: field("PartitionName").as_deref().and_then(named),
             nodes: hosts(&field("Nodes")?),
         })
@@ -242,8 +242,10 @@ impl SlurmBookings {
     /// What is idle in a partition now, and kept for who has reserved it.
     pub(super) fn kept(&self, partition: Option<&str>, now: Timestamp) -> u32 {
         let nodes = self.nodes(partition);
-        let kept = |booked: &Booked| share(self.idle_in(&booked.name, now), &booked.nodes, &nodes);
-        self.reserved.iter().map(kept).fold(0, u32::saturating_add)
+        self.reserved
+            .iter()
+            .map(|booked: &Booked| share(self.idle_in(&booked.name, now), &booked.nodes, &nodes))
+            .fold(0, u32::saturating_add)
     }
 
     /// What is free of a partition from now on, as far as is known; `total`: all other kinds of it.

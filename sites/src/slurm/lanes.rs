@@ -28,11 +28,13 @@ impl SlurmSite {
         let mut times = times::of_partitions(answer.all("load"));
         let longest = times::longest(answer.all("load"));
         let loads = queue::loads(|| answer.all("load")).into_iter();
-        let partition = |(name, load): (Arc<str>, queue::PartitionLoad)| {
-            let partition = self.partition(answer, &name, load.whole, longest.get(&name).copied());
-            (name, partition)
-        };
-        let mut partitions: BTreeMap<Arc<str>, Partition> = loads.map(partition).collect();
+        let mut partitions: BTreeMap<Arc<str>, Partition> = loads
+            .map(|(name, load): (Arc<str>, queue::PartitionLoad)| {
+                let partition =
+                    self.partition(answer, &name, load.whole, longest.get(&name).copied());
+                (name, partition)
+            })
+            .collect();
         for booked in SlurmBookings::read(answer)
             .reserved
             .iter()

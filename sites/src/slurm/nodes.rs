@@ -77,11 +77,10 @@ pub(super) fn amounts(answer: &AgentAnswer, partition: Option<&str>) -> BTreeMap
     let mut memory = 0_u64;
     let mut gpus = 0_u64;
     let mut disk = 0_u64;
-    let is_meant = |nodes: &SinfoLine<'_>| match partition {
+    for nodes in all(answer).filter(|nodes: &SinfoLine<'_>| match partition {
         Some(name) => nodes.partition == name,
         None => nodes.is_default,
-    };
-    for nodes in all(answer).filter(is_meant) {
+    }) {
         memory = memory.saturating_add(megabytes(nodes.memory_mib).saturating_mul(nodes.count));
         gpus = gpus.saturating_add(nodes.gpus().saturating_mul(nodes.count));
         disk = disk.saturating_add(megabytes(nodes.disk_mib).saturating_mul(nodes.count));
@@ -162,11 +161,11 @@ fn listed(values: &str) -> impl Iterator<Item = &str> {
 pub(super) fn graphics(gres: &str) -> impl Iterator<Item = (Option<&str>, u64)> {
     // What stands in parentheses has commas of its own.
     let mut depth = 0_i32;
-    let ends = move |c: char| {
+    gres.split(move |c: char| {
         depth += i32::from(c == '(') - i32::from(c == ')');
         c == ',' && depth == 0
-    };
-    gres.split(ends).filter_map(|one| {
+    })
+    .filter_map(|one| {
         let plain = one.split('(').next().unwrap_or_default();
         let parts: Vec<&str> = plain.split(':').collect();
         match parts[..] {

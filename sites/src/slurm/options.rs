@@ -115,18 +115,17 @@ const NAME_MAX: usize = 40;
 /// What Slurm calls an attempt: the job's own name, for people, and the tag, so that nothing else
 /// is ever called so. Commas and bars have meanings of their own to Slurm's commands.
 pub(super) fn name(order: &SubmitRequest) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || "-_+".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
     let name: String = order
         .name
         .iter()
         .flat_map(|name| name.chars())
-        .map(plain)
+        .map(|c: char| {
+            if c.is_ascii_alphanumeric() || "-_+".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
         .collect();
     let name = &name[..name.len().min(NAME_MAX)];
     if name.is_empty() {
@@ -191,8 +190,12 @@ pub(super) fn of_site(config: &SlurmConfig) -> Vec<String> {
         ("constraint", &config.constraint),
         ("reservation", &config.reservation),
     ];
-    let given = |(name, value): (_, &Option<String>)| Some(format!("--{name}={}", value.as_ref()?));
-    named.into_iter().filter_map(given).collect()
+    named
+        .into_iter()
+        .filter_map(|(name, value): (_, &Option<String>)| {
+            Some(format!("--{name}={}", value.as_ref()?))
+        })
+        .collect()
 }
 
 /// What an attempt is given beside what it asks for.
@@ -293,13 +296,12 @@ fn tasks(processors: u32, own: &[String]) -> Result<u32, SiteError> {
 
 /// The value that the last of these words gives an option.
 fn value_of<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
-    let of = |option: &'o String| {
+    options.iter().rev().find_map(|option: &'o String| {
         option
             .strip_prefix("--")?
             .strip_prefix(name)?
             .strip_prefix('=')
-    };
-    options.iter().rev().find_map(of)
+    })
 }
 
 /// An option that a job gives itself, as the one word that `sbatch` gets.

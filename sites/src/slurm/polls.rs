@@ -67,15 +67,15 @@ impl SlurmPoll {
     fn tells_of(&self, tags: &[AttemptTag], memory: Duration) -> bool {
         let goes_on =
             |job: &&SlurmJob| matches!(job.word, BatchState::Waiting | BatchState::Running);
-        let told = |tag: &AttemptTag| {
-            let of_it = || self.jobs().iter().filter(|job| job.tag == *tag);
-            of_it().next().is_some() && of_it().all(|job| goes_on(&job))
-        };
         let is_fresh = self
             .queue
             .as_ref()
             .is_some_and(|(at, _)| at.elapsed() < memory);
-        is_fresh && tags.iter().all(told)
+        is_fresh
+            && tags.iter().all(|tag: &AttemptTag| {
+                let of_it = || self.jobs().iter().filter(|job| job.tag == *tag);
+                of_it().next().is_some() && of_it().all(|job| goes_on(&job))
+            })
     }
 
     /// Why it has no answer, if it had none a moment ago.
@@ -87,9 +87,10 @@ impl SlurmPoll {
     /// How it is silent, for this reason.
     fn silence(&self, why: String) -> PartialAnswer {
         let age = self.queue.as_ref().map(|(at, _)| at.elapsed());
-        let ms = |age: Duration| DurationMs(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
         PartialAnswer {
-            age: age.map(ms),
+            age: age.map(|age: Duration| {
+                DurationMs(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+            }),
             why,
         }
     }
@@ -133,9 +134,8 @@ impl SlurmPoll {
 
 /// Processors that attempts hold.
 fn held(jobs: &[SlurmJob]) -> u32 {
-    let holds = |job: &&SlurmJob| job.is_active() && !job.word.is_in_queue();
     jobs.iter()
-        .filter(holds)
+        .filter(|job: &&SlurmJob| job.is_active() && !job.word.is_in_queue())
         .map(|job| job.processors)
         .fold(0, u32::saturating_add)
 }
@@ -342,19 +342,23 @@ impl SlurmSite {
     /// What files say of attempts while Slurm says nothing.
     fn in_silence(&self, tags: &[AttemptTag], answer: &AgentAnswer, why: String) -> SiteStatus {
         let (_, site_clock, left) = self.left(answer);
-        let exited_for = |tag: &AttemptTag| (*tag, self.exited_for(*tag, left.evidence.get(tag)));
-        let exited: BTreeMap<AttemptTag, _> = tags.iter().map(exited_for).collect();
+        let exited: BTreeMap<AttemptTag, _> = tags
+            .iter()
+            .map(|tag: &AttemptTag| (*tag, self.exited_for(*tag, left.evidence.get(tag))))
+            .collect();
         let heard = self.heard();
         let silence = heard.silence(why);
-        let seen = |tag: &AttemptTag| {
-            let evidence = left.evidence.get(tag);
-            let job = of_tag(heard.jobs(), *tag, evidence);
-            let settled = exited
-                .get(tag)
-                .is_some_and(|over| over.is_some_and(|over| over > ALONE));
-            (*tag, judge_in_silence(job, evidence, settled, &silence))
-        };
-        let attempts = tags.iter().map(seen).collect();
+        let attempts = tags
+            .iter()
+            .map(|tag: &AttemptTag| {
+                let evidence = left.evidence.get(tag);
+                let job = of_tag(heard.jobs(), *tag, evidence);
+                let settled = exited
+                    .get(tag)
+                    .is_some_and(|over| over.is_some_and(|over| over > ALONE));
+                (*tag, judge_in_silence(job, evidence, settled, &silence))
+            })
+            .collect();
         let idle = Resources::default();
         let idle_in = BTreeMap::new();
         let ebbs = Vec::new();
@@ -393,18 +397,20 @@ impl SlurmSite {
         jobs: &[SlurmJob],
         left: &left::LeftAttempts,
     ) -> Vec<AttemptTag> {
-        let is_lost = |tag: &&AttemptTag| {
-            let evidence = left.evidence.get(tag);
-            let is_there = evidence.is_some() || left.spooled.contains(tag);
-            let has_ended = evidence.is_some_and(|evidence| evidence.exit.is_some());
-            let is_forgotten = of_tag(jobs, **tag, evidence).is_none();
-            let over = || {
-                self.over_for(**tag, true)
-                    .is_some_and(|over| over >= FILES_SETTLE)
-            };
-            is_forgotten && is_there && !has_ended && over()
-        };
-        tags.iter().filter(is_lost).copied().collect()
+        tags.iter()
+            .filter(|tag: &&AttemptTag| {
+                let evidence = left.evidence.get(tag);
+                let is_there = evidence.is_some() || left.spooled.contains(tag);
+                let has_ended = evidence.is_some_and(|evidence| evidence.exit.is_some());
+                let is_forgotten = of_tag(jobs, **tag, evidence).is_none();
+                let over = || {
+                    self.over_for(**tag, true)
+                        .is_some_and(|over| over >= FILES_SETTLE)
+                };
+                is_forgotten && is_there && !has_ended && over()
+            })
+            .copied()
+            .collect()
     }
 
     /// Keeps what Slurm said, if it was asked; its jobs, as far as they are known now.

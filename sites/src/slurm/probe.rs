@@ -78,11 +78,12 @@ pub struct ProbedFacts {
 impl ProbedFacts {
     /// The partition of this name, or the default one.
     pub fn partition(&self, name: Option<&str>) -> Option<&SlurmPartition> {
-        let is_meant = |found: &&SlurmPartition| match name {
-            Some(name) => found.name == name,
-            None => found.is_default,
-        };
-        self.partitions.iter().find(is_meant)
+        self.partitions
+            .iter()
+            .find(|found: &&SlurmPartition| match name {
+                Some(name) => found.name == name,
+                None => found.is_default,
+            })
     }
 }
 

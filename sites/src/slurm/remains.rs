@@ -49,12 +49,14 @@ fn of(answer: &AgentAnswer, live: &BTreeSet<AttemptTag>) -> Vec<Remains> {
             *taken.entry(tag).or_default() += kilobytes;
         }
     }
-    let remains = |(tag, kilobytes): (AttemptTag, u64)| Remains {
-        tag,
-        bytes: Bytes(kilobytes.saturating_mul(1_024)),
-        is_live: live.contains(&tag),
-    };
-    taken.into_iter().map(remains).collect()
+    taken
+        .into_iter()
+        .map(|(tag, kilobytes): (AttemptTag, u64)| Remains {
+            tag,
+            bytes: Bytes(kilobytes.saturating_mul(1_024)),
+            is_live: live.contains(&tag),
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -47,32 +47,34 @@ fn whole(text: &str) -> Option<u64> {
 pub(super) fn of_partitions<'a>(
     lines: impl Iterator<Item = &'a str>,
 ) -> BTreeMap<Arc<str>, DurationMs> {
-    let of_line = |line: &'a str| {
-        let mut fields = line.split('|');
-        let name = fields.next()?;
-        let mut times = fields.skip(2).map(time);
-        let longest = times.next().flatten();
-        let default = times.next().flatten();
-        let time = default
-            .or(longest)
-            .filter(|time| *time > DurationMs::ZERO)?;
-        Some((name.strip_suffix('*').unwrap_or(name).into(), time))
-    };
-    lines.filter_map(of_line).collect()
+    lines
+        .filter_map(|line: &'a str| {
+            let mut fields = line.split('|');
+            let name = fields.next()?;
+            let mut times = fields.skip(2).map(time);
+            let longest = times.next().flatten();
+            let default = times.next().flatten();
+            let time = default
+                .or(longest)
+                .filter(|time| *time > DurationMs::ZERO)?;
+            Some((name.strip_suffix('*').unwrap_or(name).into(), time))
+        })
+        .collect()
 }
 
 /// The longest that a job may ask for, by partition, from the same lines.
 pub(super) fn longest<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<Arc<str>, DurationMs> {
-    let of_line = |line: &'a str| {
-        let mut fields = line.split('|');
-        let name = fields.next()?;
-        let longest = fields
-            .nth(2)
-            .and_then(time)
-            .filter(|time| *time > DurationMs::ZERO);
-        Some((name.strip_suffix('*').unwrap_or(name).into(), longest?))
-    };
-    lines.filter_map(of_line).collect()
+    lines
+        .filter_map(|line: &'a str| {
+            let mut fields = line.split('|');
+            let name = fields.next()?;
+            let longest = fields
+                .nth(2)
+                .and_then(time)
+                .filter(|time| *time > DurationMs::ZERO);
+            Some((name.strip_suffix('*').unwrap_or(name).into(), longest?))
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -195,15 +195,18 @@ fn repeat(
     one: &(impl Fn() -> Result<Duration> + Sync),
 ) -> Result<(Vec<Duration>, f64)> {
     let started = Instant::now();
-    let until_late = || {
-        let mut times = Vec::new();
-        while started.elapsed() < length {
-            times.push(one()?);
-        }
-        Ok::<_, Box<dyn Error + Send + Sync>>(times)
-    };
     let times: Vec<Duration> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..at_once).map(|_| scope.spawn(until_late)).collect();
+        let threads: Vec<_> = (0..at_once)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut times = Vec::new();
+                    while started.elapsed() < length {
+                        times.push(one()?);
+                    }
+                    Ok::<_, Box<dyn Error + Send + Sync>>(times)
+                })
+            })
+            .collect();
         threads
             .into_iter()
             .map(|thread| thread.join().map_err(|_| "a thread panicked")?)

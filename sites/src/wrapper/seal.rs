@@ -52,8 +52,9 @@ impl Seal {
 
     /// Whether a file with this word, or with none, is what a wrapper or an adapter wrote.
     pub(crate) fn proves(&self, tag: AttemptTag, of: Sealed, found: Option<&str>) -> bool {
-        let is_old = |key: SealKey| tag.job < key.from && tag.job != OWN_PROBE_JOB;
-        self.0.is_none_or(is_old) || self.word(tag, of).as_deref() == found
+        self.0
+            .is_none_or(|key: SealKey| tag.job < key.from && tag.job != OWN_PROBE_JOB)
+            || self.word(tag, of).as_deref() == found
     }
 
     /// Adds a line with both words to parameters.

@@ -72,8 +72,10 @@ pub fn ready(bytes: &[u8], tag: AttemptTag) -> Option<ReadyFile> {
 }
 
 fn is_list(nodes: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,[]".contains(c);
-    (1..=NODES_MAX).contains(&nodes.len()) && nodes.chars().all(plain)
+    (1..=NODES_MAX).contains(&nodes.len())
+        && nodes
+            .chars()
+            .all(|c: char| c.is_ascii_alphanumeric() || "-_.,[]".contains(c))
 }
 
 /// Reads `decision`; `None` also for one that closes the gate without its word.

@@ -76,16 +76,16 @@ fn while_contents_come_and_go_whoever_opens_one_reads_it_whole() {
     let seen = AtomicU32::new(0);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| keep_reading(&path, &bytes, &seen, &over));
-        let come_and_go = || {
-            world.start(&order);
-            // Deleted while it comes, and once more when it is there.
-            world.b.delete_content(order.content.digest).unwrap();
-            world.end_of(&order);
-            world.b.delete_content(order.content.digest).unwrap();
-            (seen.load(Relaxed) >= 40 || reader.is_finished()).then_some(())
-        };
-        let result =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wait_for(come_and_go)));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            wait_for(|| {
+                world.start(&order);
+                // Deleted while it comes, and once more when it is there.
+                world.b.delete_content(order.content.digest).unwrap();
+                world.end_of(&order);
+                world.b.delete_content(order.content.digest).unwrap();
+                (seen.load(Relaxed) >= 40 || reader.is_finished()).then_some(())
+            })
+        }));
         over.store(true, Relaxed);
         assert!(reader.join().unwrap(), "a reader found something else");
         result.unwrap();

@@ -57,8 +57,10 @@ impl World {
     }
 
     pub(crate) fn end_of(&self, order: &CopyRequest) -> CopyStatus {
-        let is_over = |status: &CopyStatus| !matches!(status, CopyStatus::Running { .. });
-        wait_for(|| Some(self.status(order)).filter(is_over))
+        wait_for(|| {
+            Some(self.status(order))
+                .filter(|status: &CopyStatus| !matches!(status, CopyStatus::Running { .. }))
+        })
     }
 
     pub(crate) fn status(&self, order: &CopyRequest) -> CopyStatus {
@@ -169,8 +171,10 @@ pub(crate) fn wait_for<T>(mut ask: impl FnMut() -> Option<T>) -> T {
 /// Lets an area find out what a file is.
 pub(crate) fn inspect(area: &FileArea, place: &FilePlace) -> InspectStatus {
     area.start_inspect(place).unwrap();
-    let is_over = |status: &InspectStatus| !matches!(status, InspectStatus::Running { .. });
-    wait_for(|| Some(area.inspect_status(place).unwrap()).filter(is_over))
+    wait_for(|| {
+        Some(area.inspect_status(place).unwrap())
+            .filter(|status: &InspectStatus| !matches!(status, InspectStatus::Running { .. }))
+    })
 }
 
 pub(crate) fn inspected(area: &FileArea, place: &FilePlace) -> Inspected {

@@ -51,8 +51,10 @@ async fn a_payload_that_kills_its_wrapper_and_claims_success_has_none() {
         let fixture = LocalSiteFixture::new();
         let tag = begun(&fixture, forged).await;
         signal(pid_in(&fixture, tag, "ready"), Signal::KILL);
-        let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
-        let seen = await_seen(&*fixture.site, tag, over).await;
+        let seen = await_seen(&*fixture.site, tag, |seen: &Observation| {
+            matches!(seen, Observation::Ended { .. })
+        })
+        .await;
         let Observation::Ended {
             began: true,
             why: EndedBySite::Spoiled,
@@ -110,10 +112,10 @@ fn whatever_a_payload_does_to_the_files_it_can_be_ended_and_removed() {
             }
             let site = fixture.reopened();
             site.cancel(tag(1), None).await.unwrap();
-            let over = |seen: &Observation| {
+            await_seen(&*site, tag(1), |seen: &Observation| {
                 matches!(seen, Observation::Exited(_) | Observation::Ended { .. })
-            };
-            await_seen(&*site, tag(1), over).await;
+            })
+            .await;
             await_idle(&*site, 8).await;
             site.remove_attempt(tag(1)).await.unwrap();
             assert_eq!(
@@ -135,8 +137,10 @@ fn a_payload_that_hides_its_files_and_kills_its_wrapper_has_an_error_of_its_own(
             let fixture = LocalSiteFixture::anywhere();
             let text = format!("sleep 0.1; {obstacle}; kill -KILL $PPID; sleep 300");
             start(&*fixture.site, &order(tag(1), script(&text))).await;
-            let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
-            let seen = await_seen(&*fixture.site, tag(1), over).await;
+            let seen = await_seen(&*fixture.site, tag(1), |seen: &Observation| {
+                matches!(seen, Observation::Ended { .. })
+            })
+            .await;
             let Observation::Ended {
                 why: EndedBySite::Spoiled,
                 ..
@@ -212,14 +216,14 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
             &order(tag(1), script(&format!("sleep 0.1; {deed}"))),
         )
         .await;
-        let over = |seen: &Observation| {
-            matches!(
-                seen,
-                Observation::Ended { .. } | Observation::Vanished { .. }
-            )
-        };
         for _ in 0..3 {
-            let seen = await_seen(&*fixture.site, tag(1), over).await;
+            let seen = await_seen(&*fixture.site, tag(1), |seen: &Observation| {
+                matches!(
+                    seen,
+                    Observation::Ended { .. } | Observation::Vanished { .. }
+                )
+            })
+            .await;
             let Observation::Ended {
                 began: true, why, ..
             } = seen

@@ -46,8 +46,10 @@ async fn the_payload_of_a_killed_wrapper_is_ended_before_its_end_is_told() {
     start(&*fixture.site, &order(tag(1), script(WAITS))).await;
     await_printed(&*fixture.site, tag(1), "begun").await;
     signal(pid_in(&fixture, tag(1), "ready"), Signal::KILL);
-    let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
-    let seen = await_seen(&*fixture.site, tag(1), over).await;
+    let seen = await_seen(&*fixture.site, tag(1), |seen: &Observation| {
+        matches!(seen, Observation::Ended { .. })
+    })
+    .await;
     let why = EndedBySite::WrapperKilled;
     assert!(
         matches!(seen, Observation::Ended { began: true, why: w, .. } if w == why),
@@ -65,11 +67,11 @@ async fn a_wrapper_killed_while_nobody_looked_is_found_by_the_next_incarnation()
     let next = fixture.reopened();
     signal(pid_in(&fixture, tag(1), "ready"), Signal::KILL);
     // Whether it met the wrapper alive decides how much it knows.
-    let is_over = |seen: &Observation| {
+    await_seen(&*next, tag(1), |seen: &Observation| {
         let is_ended = matches!(seen, Observation::Ended { began: true, .. });
         is_ended || matches!(seen, Observation::Vanished { began: true, .. })
-    };
-    await_seen(&*next, tag(1), is_over).await;
+    })
+    .await;
     await_nobody(&fixture).await;
 }
 

@@ -124,8 +124,10 @@ async fn a_payload_is_told_to_have_run_as_long_as_it_has_whoever_set_the_clock()
     file.set_modified(std::time::SystemTime::now() - HOUR)
         .unwrap();
     let next = fixture.reopened();
-    let is_begun = |seen: &Observation| matches!(seen, Observation::Begun(_));
-    await_seen(&*next, tag(1), is_begun).await;
+    await_seen(&*next, tag(1), |seen: &Observation| {
+        matches!(seen, Observation::Begun(_))
+    })
+    .await;
     let told = async || {
         let status = next.status(&[tag(1)]).await.unwrap();
         let Some(Observation::Begun(begun)) = status.attempts.get(&tag(1)) else {

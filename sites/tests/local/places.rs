@@ -153,8 +153,10 @@ async fn what_is_collected_is_on_the_disk_before_its_payload_has_succeeded() {
             .into();
         bring_to_gate(&site, &order).await;
         site.decide_gate(tag(job), &go()).await.unwrap();
-        let ended = |seen: &Observation| matches!(seen, Observation::Exited(_));
-        await_seen(&site, tag(job), ended).await;
+        await_seen(&site, tag(job), |seen: &Observation| {
+            matches!(seen, Observation::Exited(_))
+        })
+        .await;
         std::fs::read_to_string(&said).unwrap_or_default()
     };
     let told = run(1, "mkdir tree c; echo > 'a b'; echo > c/d; echo > other").await;
@@ -257,8 +259,10 @@ async fn a_submission_that_was_given_up_half_way_holds_nothing_for_long() {
 async fn what_a_wrapper_said_that_was_never_ready_is_told() {
     let fixture = LocalSiteFixture::new();
     given_up(&fixture, tag(1), Some("cannot fork\n"));
-    let said = |seen: &Observation| matches!(seen, Observation::Vanished { .. });
-    let lost = await_seen(&*fixture.site, tag(1), said).await;
+    let lost = await_seen(&*fixture.site, tag(1), |seen: &Observation| {
+        matches!(seen, Observation::Vanished { .. })
+    })
+    .await;
     let Observation::Vanished {
         began: false,
         detail,

@@ -132,10 +132,10 @@ async fn whatever_a_payload_does_to_the_files_it_runs_on_and_has_its_own_end() {
         if fs::write(&stop, "").is_err() {
             // Its directory is closed: it can be ended all the same.
             site.cancel(tag(number), None).await.unwrap();
-            let told = |seen: &Observation| {
+            await_seen(&*site, tag(number), |seen: &Observation| {
                 matches!(seen, Observation::Exited(_) | Observation::Ended { .. })
-            };
-            await_seen(&*site, tag(number), told).await;
+            })
+            .await;
         } else {
             assert_eq!(
                 await_exit(&*site, tag(number)).await,
@@ -161,8 +161,10 @@ async fn a_payload_that_kills_its_wrapper_ends_with_an_error_of_its_own() {
         start(&*site, &order(tag(number), script(&text))).await;
     }
     for (number, deed) in all() {
-        let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
-        let seen = await_seen(&*site, tag(number), over).await;
+        let seen = await_seen(&*site, tag(number), |seen: &Observation| {
+            matches!(seen, Observation::Ended { .. })
+        })
+        .await;
         let Observation::Ended {
             why: EndedBySite::Spoiled,
             ..
@@ -201,13 +203,13 @@ async fn what_the_payload_of_a_killed_wrapper_left_is_over_when_it_is_removed() 
     )
     .await;
     let left = await_left(&fixture, tag(1)).await;
-    let over = |seen: &Observation| {
+    await_seen(&*site, tag(1), |seen: &Observation| {
         matches!(
             seen,
             Observation::Vanished { .. } | Observation::Ended { .. }
         )
-    };
-    await_seen(&*site, tag(1), over).await;
+    })
+    .await;
     remove(&*site, tag(1)).await;
     assert!(!is_there(&left));
 }

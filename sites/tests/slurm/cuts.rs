@@ -103,27 +103,35 @@ async fn lives(during: During) {
     let cut = |at, number: usize| (during == at).then_some(number as u64);
     for (number, tag) in tags.iter().enumerate() {
         let order = order(*tag, script(&text));
-        let submit = || async { site.submit(&order).await };
-        insist(fixture, cut(During::Submit, number), submit).await;
+        insist(fixture, cut(During::Submit, number), || async {
+            site.submit(&order).await
+        })
+        .await;
     }
     for (number, tag) in tags.iter().enumerate() {
-        let status = || async { site.status(&tags).await };
-        insist(fixture, cut(During::Status, number), status).await;
+        insist(fixture, cut(During::Status, number), || async {
+            site.status(&tags).await
+        })
+        .await;
         await_seen(fixture, site, *tag, |seen| {
             matches!(seen, Observation::Ready(_))
         })
         .await;
     }
     for (number, tag) in tags.iter().enumerate() {
-        let gate = || async { site.decide_gate(*tag, &go()).await };
-        let decided = insist(fixture, cut(During::Gate, number), gate).await;
+        let decided = insist(fixture, cut(During::Gate, number), || async {
+            site.decide_gate(*tag, &go()).await
+        })
+        .await;
         assert_eq!(decided, GateState::Opened);
     }
     for (number, tag) in tags.iter().enumerate() {
         let log = Readable::Log(*tag, PayloadStream::Stdout);
         if during == During::Cancel {
-            let begun = |seen: &Observation| matches!(seen, Observation::Begun(_));
-            await_seen(fixture, site, *tag, begun).await;
+            await_seen(fixture, site, *tag, |seen: &Observation| {
+                matches!(seen, Observation::Begun(_))
+            })
+            .await;
             let has_run = || std::fs::read_to_string(&ran).unwrap_or_default();
             while !has_run().contains(&tag.to_string()) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -133,8 +141,10 @@ async fn lives(during: During) {
             })
             .await;
         }
-        let exited = |seen: &Observation| matches!(seen, Observation::Exited(_));
-        let seen = await_seen(fixture, site, *tag, exited).await;
+        let seen = await_seen(fixture, site, *tag, |seen: &Observation| {
+            matches!(seen, Observation::Exited(_))
+        })
+        .await;
         let Observation::Exited(exit) = seen else {
             panic!("{seen:?}")
         };
@@ -143,8 +153,10 @@ async fn lives(during: During) {
             _ => ExitCause::Code(0),
         };
         assert_eq!(exit.cause, wanted, "{tag}");
-        let read = || async { site.read(&log, Bytes(0), 1_000).await };
-        let piece = insist(fixture, cut(During::Read, number), read).await;
+        let piece = insist(fixture, cut(During::Read, number), || async {
+            site.read(&log, Bytes(0), 1_000).await
+        })
+        .await;
         assert_eq!(String::from_utf8(piece.bytes).unwrap(), format!("{tag}\n"));
     }
     let broken = fixture.broken.load(Ordering::Relaxed);
@@ -206,8 +218,10 @@ async fn copies_go_on_after_cuts_and_arrive_whole() {
             nonce,
             limit: None,
         };
-        let start = || async { site.start_copy(&copy).await };
-        insist(fixture, Some(number), start).await;
+        insist(fixture, Some(number), || async {
+            site.start_copy(&copy).await
+        })
+        .await;
         let started = Instant::now();
         while site.copy_status(&copy).await != Ok(CopyStatus::Complete) {
             let status = site.copy_status(&copy).await;

@@ -44,9 +44,10 @@ async fn what_an_operator_cancelled_is_never_success_and_nobodys_error() {
         fixture.slurm(&["scancel", &format!("--name={tag}")]);
     }
     for tag in tags {
-        let over =
-            |seen: &Observation| !matches!(seen, Observation::Begun(_) | Observation::Unknown(_));
-        let seen = await_seen(&*site, tag, over).await;
+        let seen = await_seen(&*site, tag, |seen: &Observation| {
+            !matches!(seen, Observation::Begun(_) | Observation::Unknown(_))
+        })
+        .await;
         let Observation::Ended {
             began: true, why, ..
         } = seen
@@ -73,8 +74,10 @@ async fn what_an_operator_took_out_of_the_queue_is_nobodys_error() {
     })
     .await;
     fixture.slurm(&["scancel", &format!("--name={}", tag(2))]);
-    let ended = |seen: &Observation| matches!(seen, Observation::Ended { .. });
-    let seen = await_seen(&*site, tag(2), ended).await;
+    let seen = await_seen(&*site, tag(2), |seen: &Observation| {
+        matches!(seen, Observation::Ended { .. })
+    })
+    .await;
     let Observation::Ended {
         began: false, why, ..
     } = seen

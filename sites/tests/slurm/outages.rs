@@ -83,8 +83,9 @@ impl Outage {
     /// Every attempt that ran, as often as it did.
     fn attempts_that_ran(&self) -> Vec<AttemptTag> {
         let text = std::fs::read_to_string(self.ran()).unwrap_or_default();
-        let tag = |line: &str| line.parse().unwrap_or_else(|_| panic!("{line}:\n{text}"));
-        text.lines().map(tag).collect()
+        text.lines()
+            .map(|line: &str| line.parse().unwrap_or_else(|_| panic!("{line}:\n{text}")))
+            .collect()
     }
 
     fn assert_each_ran_at_most_once(&self) {
@@ -97,8 +98,10 @@ impl Outage {
     async fn run_to_exit(&self, tags: &[AttemptTag]) {
         let attempts = self.fixture.root().join("attempts");
         for tag in tags {
-            let open = || async { self.site.decide_gate(*tag, &go()).await.ok() };
-            within("its gate opens", open).await;
+            within("its gate opens", || async {
+                self.site.decide_gate(*tag, &go()).await.ok()
+            })
+            .await;
             let exit = attempts.join(tag.to_string()).join("exit");
             within("it is over", || async { exit.exists().then_some(()) }).await;
         }
@@ -165,8 +168,10 @@ impl Outage {
             attempt: Attempt(tag.attempt.0 + 1),
             ..tag
         };
-        let submit = || async { self.site.submit(&self.payload(next)).await.ok() };
-        within("Slurm takes another attempt", submit).await;
+        within("Slurm takes another attempt", || async {
+            self.site.submit(&self.payload(next)).await.ok()
+        })
+        .await;
         Some(next)
     }
 
@@ -175,20 +180,20 @@ impl Outage {
         tag: AttemptTag,
         awaited: impl Fn(&Observation) -> bool,
     ) -> Observation {
-        let look = || async {
+        within("it is seen", || async {
             let status = self.site.status(&[tag]).await.ok()?;
             Some(status.attempts[&tag].clone()).filter(&awaited)
-        };
-        within("it is seen", look).await
+        })
+        .await
     }
 
     async fn await_empty_queue(&self) {
         let root = self.fixture.root().display().to_string();
-        let is_empty = || async {
+        within("the queue is empty", || async {
             let queue = self.fixture.slurm(&["squeue", "-h", "-o", "%T %Z"]);
             (!queue.contains(&root)).then_some(())
-        };
-        within("the queue is empty", is_empty).await;
+        })
+        .await;
     }
 }
 
@@ -329,19 +334,19 @@ async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeate
     outage.have("kill").await;
     outage.have("up").await;
     for tag in tags {
-        let ended = || async {
-            site.cancel(tag, None).await.ok()?;
-            let status = site.status(&[tag]).await.ok()?;
-            match &status.attempts[&tag] {
-                Observation::Exited(exit) => Some(exit.cause.clone()),
-                Observation::Ended { .. } | Observation::Vanished { .. } => {
-                    Some(ExitCause::Terminated)
-                }
-                _ => None,
-            }
-        };
         assert_eq!(
-            within("it ends", ended).await,
+            within("it ends", || async {
+                site.cancel(tag, None).await.ok()?;
+                let status = site.status(&[tag]).await.ok()?;
+                match &status.attempts[&tag] {
+                    Observation::Exited(exit) => Some(exit.cause.clone()),
+                    Observation::Ended { .. } | Observation::Vanished { .. } => {
+                        Some(ExitCause::Terminated)
+                    }
+                    _ => None,
+                }
+            })
+            .await,
             ExitCause::Terminated,
             "{tag}"
         );
@@ -484,7 +489,7 @@ async fn starts_and_ends_are_seen_while_the_controller_is_frozen() {
     outage
         .await_seen(tag(1), |seen| matches!(seen, Observation::Begun(_)))
         .await;
-    let look = || async {
+    within("its end is seen", || async {
         let status = site.status(&[tag(0), tag(1), tag(9)]).await.unwrap();
         let silence = status.silence.as_ref()?;
         assert!(silence.age.is_some(), "{silence}");
@@ -493,8 +498,8 @@ async fn starts_and_ends_are_seen_while_the_controller_is_frozen() {
             "{status:?}"
         );
         matches!(status.attempts[&tag(0)], Observation::Exited(_)).then_some(())
-    };
-    within("its end is seen", look).await;
+    })
+    .await;
     outage.have("thaw").await;
     let seen = outage
         .await_seen(tag(0), |seen| matches!(seen, Observation::Exited(_)))

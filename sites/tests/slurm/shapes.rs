@@ -27,8 +27,10 @@ async fn what_can_never_run_is_recognised_by_its_reason() {
     wide.resources = Resources::processors(3);
     for never in [long, wide] {
         site.submit(&never).await.unwrap();
-        let ended = |seen: &Observation| matches!(seen, Observation::Ended { .. });
-        let seen = await_seen(&*site, never.tag, ended).await;
+        let seen = await_seen(&*site, never.tag, |seen: &Observation| {
+            matches!(seen, Observation::Ended { .. })
+        })
+        .await;
         let Observation::Ended {
             began: false, why, ..
         } = seen
@@ -53,8 +55,11 @@ async fn an_attempt_on_two_nodes_knows_both_and_starts_on_both() {
     let shape = ["--partition=pair", "--nodes=2", "--ntasks-per-node=2"];
     wide.lrm_options = shape.map(Into::into).into();
     site.submit(&wide).await.unwrap();
-    let at_gate = |seen: &Observation| matches!(seen, Observation::Ready(_));
-    let Observation::Ready(at) = await_seen(&*site, tag(1), at_gate).await else {
+    let Observation::Ready(at) = await_seen(&*site, tag(1), |seen: &Observation| {
+        matches!(seen, Observation::Ready(_))
+    })
+    .await
+    else {
         panic!()
     };
     let GateDecision::Go(go) = go() else { panic!() };

@@ -142,16 +142,15 @@ impl Drop for LocalSiteFixture {
 /// Processes with a path in their command line or environment.
 pub fn processes_naming(path: &Path) -> Vec<u32> {
     let name = path.as_os_str().as_bytes();
-    let names_it = |pid: &u32| {
-        ["cmdline", "environ"].iter().any(|file| {
-            let text = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-            text.windows(name.len()).any(|window| window == name)
-        })
-    };
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid| *pid != std::process::id())
-        .filter(names_it)
+        .filter(|pid: &u32| {
+            ["cmdline", "environ"].iter().any(|file| {
+                let text = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+                text.windows(name.len()).any(|window| window == name)
+            })
+        })
         .collect()
 }
 

@@ -19,14 +19,13 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Shells that can run the wrapper, as found here; there is always `sh`.
 pub fn shells() -> Vec<Vec<String>> {
     let candidates: [&[&str]; 4] = [&["sh"], &["dash"], &["busybox", "sh"], &["bash", "--posix"]];
-    let works = |command: &&[&str]| {
+    let found = candidates.into_iter().filter(|command: &&[&str]| {
         let tried = Command::new(command[0])
             .args(&command[1..])
             .args(["-c", "exit 7"])
             .output();
         tried.is_ok_and(|output| output.status.code() == Some(7))
-    };
-    let found = candidates.into_iter().filter(works);
+    });
     found
         .map(|command| command.iter().map(|word| (*word).to_owned()).collect())
         .collect()

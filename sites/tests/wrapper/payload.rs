@@ -201,11 +201,12 @@ fn processes_naming(path: &std::path::Path) -> usize {
     let name = path.as_os_str().as_encoded_bytes();
     let name = name.strip_suffix(b"/").unwrap_or(name);
     let entries = fs::read_dir("/proc").unwrap().flatten();
-    let names_it = |entry: &fs::DirEntry| {
-        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-        environment.windows(name.len()).any(|window| window == name)
-    };
-    entries.filter(names_it).count()
+    entries
+        .filter(|entry: &fs::DirEntry| {
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            environment.windows(name.len()).any(|window| window == name)
+        })
+        .count()
 }
 
 fn await_gone(pid: u32) {

@@ -36,15 +36,16 @@ fn arguments_arrive_byte_for_byte() {
             failure_persistence: None,
             ..Config::default()
         });
-        let property = |words: Vec<Vec<u8>>| {
-            let arguments: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            let format: &[u8] = b"%s\\0";
-            let all = [&[format][..], &arguments].concat();
-            let printed = run(&shell, &command("/usr/bin/printf", &all));
-            prop_assert_eq!(printed, [words.join(&0), vec![0]].concat());
-            Ok(())
-        };
-        runner.run(&vec(word(), 1..40), property).unwrap();
+        runner
+            .run(&vec(word(), 1..40), |words: Vec<Vec<u8>>| {
+                let arguments: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                let format: &[u8] = b"%s\\0";
+                let all = [&[format][..], &arguments].concat();
+                let printed = run(&shell, &command("/usr/bin/printf", &all));
+                prop_assert_eq!(printed, [words.join(&0), vec![0]].concat());
+                Ok(())
+            })
+            .unwrap();
     }
 }
 
@@ -56,23 +57,24 @@ fn variables_arrive_byte_for_byte() {
             failure_persistence: None,
             ..Config::default()
         });
-        let property = |words: Vec<Vec<u8>>| {
-            let mut command = command("/usr/bin/env", &[b"-0"]);
-            let name = |index: usize| format!("VARIABLE_{index}");
-            command.environment = words
-                .iter()
-                .enumerate()
-                .map(|(i, word)| (name(i), word.clone()))
-                .collect();
-            let printed = run(&shell, &command);
-            let seen: Vec<&[u8]> = printed.split(|b| *b == 0).collect();
-            for (index, word) in words.iter().enumerate() {
-                let expected = [name(index).as_bytes(), b"=", word].concat();
-                prop_assert!(seen.contains(&&expected[..]), "{}", index);
-            }
-            Ok(())
-        };
-        runner.run(&vec(word(), 1..40), property).unwrap();
+        runner
+            .run(&vec(word(), 1..40), |words: Vec<Vec<u8>>| {
+                let mut command = command("/usr/bin/env", &[b"-0"]);
+                let name = |index: usize| format!("VARIABLE_{index}");
+                command.environment = words
+                    .iter()
+                    .enumerate()
+                    .map(|(i, word)| (name(i), word.clone()))
+                    .collect();
+                let printed = run(&shell, &command);
+                let seen: Vec<&[u8]> = printed.split(|b| *b == 0).collect();
+                for (index, word) in words.iter().enumerate() {
+                    let expected = [name(index).as_bytes(), b"=", word].concat();
+                    prop_assert!(seen.contains(&&expected[..]), "{}", index);
+                }
+                Ok(())
+            })
+            .unwrap();
     }
 }
 

@@ -151,19 +151,18 @@ impl From<&SiteBid> for BidReport {
             lacks_gflops,
         }: &SiteBid,
     ) -> Self {
-        let place = |bid: &Bid| MapPlace {
-            x: bid.x,
-            y: bid.y,
-            distance: bid.distance,
-            indices: Dimension::ALL
-                .iter()
-                .map(|dimension| (dimension.as_str().to_owned(), bid.index(*dimension)))
-                .collect(),
-            nearer: nearer.clone(),
-        };
         Self {
             site: site.to_string(),
-            at: answer.as_ref().ok().map(place),
+            at: answer.as_ref().ok().map(|bid: &Bid| MapPlace {
+                x: bid.x,
+                y: bid.y,
+                distance: bid.distance,
+                indices: Dimension::ALL
+                    .iter()
+                    .map(|dimension| (dimension.as_str().to_owned(), bid.index(*dimension)))
+                    .collect(),
+                nearer: nearer.clone(),
+            }),
             declined: answer.as_ref().err().map(ToString::to_string),
             lacks_gflops: *lacks_gflops,
         }

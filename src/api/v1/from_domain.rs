@@ -137,14 +137,19 @@ fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
     if let Some(placement) = &state.placement {
         report.site = Some(placement.site.to_string());
         report.transfer_time_ms = Some(placement.transfer_time.0);
-        let source = |source: &cospan_domain::placed::ContentSource| SourceReport {
-            digest: source.content.digest.to_string(),
-            size_bytes: source.content.size.0,
-            from: source.from.to_string(),
-            chunk_of: source.chunk.map(|chunk| chunk.of.digest.to_string()),
-            offset_bytes: source.chunk.map(|chunk| chunk.offset.0),
-        };
-        report.sources = placement.sources.iter().map(source).collect();
+        report.sources = placement
+            .sources
+            .iter()
+            .map(
+                |source: &cospan_domain::placed::ContentSource| SourceReport {
+                    digest: source.content.digest.to_string(),
+                    size_bytes: source.content.size.0,
+                    from: source.from.to_string(),
+                    chunk_of: source.chunk.map(|chunk| chunk.of.digest.to_string()),
+                    offset_bytes: source.chunk.map(|chunk| chunk.offset.0),
+                },
+            )
+            .collect();
     }
     report.attempt = state.attempt.0;
     report.avoid = state.avoid.iter().map(ToString::to_string).collect();
@@ -241,18 +246,23 @@ pub(super) fn ending_detail(how: &AttemptEnding) -> Option<String> {
 }
 
 fn outputs(spec: &ComponentSpec, state: &Component) -> Vec<OutputReport> {
-    let shown = |(index, output): (usize, &cospan_domain::job::spec::OutputSpec)| {
-        let collected = state.collected.get(index);
-        let content = collected.and_then(|collected| collected.content);
-        OutputReport {
-            path: output.path.to_string(),
-            digest: content.map(|content| content.digest.to_string()),
-            size_bytes: content.map(|content| content.size.0),
-            collected: collected.is_some_and(|collected| collected.done),
-            stays: matches!(output.collect, Collect::Fetch),
-        }
-    };
-    spec.outputs.iter().enumerate().map(shown).collect()
+    spec.outputs
+        .iter()
+        .enumerate()
+        .map(
+            |(index, output): (usize, &cospan_domain::job::spec::OutputSpec)| {
+                let collected = state.collected.get(index);
+                let content = collected.and_then(|collected| collected.content);
+                OutputReport {
+                    path: output.path.to_string(),
+                    digest: content.map(|content| content.digest.to_string()),
+                    size_bytes: content.map(|content| content.size.0),
+                    collected: collected.is_some_and(|collected| collected.done),
+                    stays: matches!(output.collect, Collect::Fetch),
+                }
+            },
+        )
+        .collect()
 }
 
 impl From<&Setbacks> for SetbacksReport {

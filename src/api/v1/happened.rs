@@ -325,11 +325,14 @@ fn forward(
 fn divided(wanted: &Coallocation) -> String {
     let mut parts: Vec<_> = wanted.parts.iter().collect();
     parts.sort_by_key(|part| part.component);
-    let part = |part: &&CoallocationPart| {
-        let site = part.sites.first().map(SiteName::as_str).unwrap_or_default();
-        format!("{} processors at {site}", part.resources.processors)
-    };
-    parts.iter().map(part).collect::<Vec<_>>().join(" and ")
+    parts
+        .iter()
+        .map(|part: &&CoallocationPart| {
+            let site = part.sites.first().map(SiteName::as_str).unwrap_or_default();
+            format!("{} processors at {site}", part.resources.processors)
+        })
+        .collect::<Vec<_>>()
+        .join(" and ")
 }
 
 fn wanted_start(report: EventReport, wish: ReservationTerms) -> EventReport {

@@ -66,12 +66,15 @@ fn harmless(line: &str) -> String {
         .rsplit('\r')
         .next()
         .unwrap_or_default();
-    let harmless = |c: char| match c {
-        '\t' => ' ',
-        c if is_hidden(c) => char::REPLACEMENT_CHARACTER,
-        c => c,
-    };
-    let mut text: String = shown.chars().take(WIDTH).map(harmless).collect();
+    let mut text: String = shown
+        .chars()
+        .take(WIDTH)
+        .map(|c: char| match c {
+            '\t' => ' ',
+            c if is_hidden(c) => char::REPLACEMENT_CHARACTER,
+            c => c,
+        })
+        .collect();
     if shown.chars().nth(WIDTH).is_some() {
         text.push('…');
     }

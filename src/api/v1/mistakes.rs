@@ -197,8 +197,9 @@ impl<'a> Mending<'a> {
         }
         let told = self.said.remove(&told.key).unwrap_or(told);
         // The innermost key that leads to the mistake goes, with all that is below it.
-        let is_key = |segment: &Segment| matches!(segment, Segment::Map { .. });
-        let last = path.iter().rposition(is_key);
+        let last = path
+            .iter()
+            .rposition(|segment: &Segment| matches!(segment, Segment::Map { .. }));
         let taken = last.and_then(|at| match &path[at] {
             Segment::Map { key } => {
                 table_at(self.table.get_mut(), &path[..at])?.remove(key.as_str())
@@ -236,8 +237,9 @@ fn value_at<'t, 'a>(
     table: &'t mut DeTable<'a>,
     path: &[Segment],
 ) -> Option<&'t mut Spanned<DeValue<'a>>> {
-    let is_key = |segment: &Segment| matches!(segment, Segment::Map { .. });
-    let last = path.iter().rposition(is_key)?;
+    let last = path
+        .iter()
+        .rposition(|segment: &Segment| matches!(segment, Segment::Map { .. }))?;
     let (before, rest) = path.split_at(last);
     let [Segment::Map { key }, indices @ ..] = rest else {
         return None;

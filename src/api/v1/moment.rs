@@ -41,8 +41,8 @@ impl Moment {
         let text = text.trim();
         let read = relative(text, now).or_else(|| absolute(text, now));
         let ms = read.and_then(|at| u64::try_from(at.timestamp().as_millisecond()).ok());
-        let invalid = || InvalidMoment(text.chars().take(60).collect());
-        ms.map(|ms| Self(Timestamp(ms))).ok_or_else(invalid)
+        ms.map(|ms| Self(Timestamp(ms)))
+            .ok_or_else(|| InvalidMoment(text.chars().take(60).collect()))
     }
 }
 
@@ -88,23 +88,21 @@ fn relative(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
 
 fn absolute(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
     let zone = now.time_zone();
-    let local = || {
-        text.parse::<DateTime>()
-            .ok()?
-            .to_zoned_datetime(zone.clone())
-            .ok()
-    };
-    let utc = || {
-        Some(
-            text.parse::<jiff::Timestamp>()
-                .ok()?
-                .to_zoned_datetime(zone.clone()),
-        )
-    };
     text.parse::<ZonedDateTime>()
         .ok()
-        .or_else(utc)
-        .or_else(local)
+        .or_else(|| {
+            Some(
+                text.parse::<jiff::Timestamp>()
+                    .ok()?
+                    .to_zoned_datetime(zone.clone()),
+            )
+        })
+        .or_else(|| {
+            text.parse::<DateTime>()
+                .ok()?
+                .to_zoned_datetime(zone.clone())
+                .ok()
+        })
 }
 
 impl FromStr for Moment {

@@ -124,8 +124,10 @@ where
     D: Deserializer<'de>,
 {
     let lists = Vec::<Vec<Any<T>>>::deserialize(from)?;
-    let numbers = |list: Vec<Any<T>>| list.into_iter().map(|Any(number)| number).collect();
-    Ok(lists.into_iter().map(numbers).collect())
+    Ok(lists
+        .into_iter()
+        .map(|list: Vec<Any<T>>| list.into_iter().map(|Any(number)| number).collect())
+        .collect())
 }
 
 /// Counts by name, each at least 1.

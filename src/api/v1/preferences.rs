@@ -110,14 +110,17 @@ impl<'de> Deserialize<'de> for ScoreNumber {
 
 impl From<PreferencesDocument> for Preferences {
     fn from(document: PreferencesDocument) -> Self {
-        let benchmark = |one: BenchmarkDocument| Benchmark {
-            name: one.name,
-            reference: one.reference.0,
-            run_time: one.run_time.0,
-        };
         Self {
             objective: document.objective.unwrap_or_default().into(),
-            benchmarks: document.benchmark.into_iter().map(benchmark).collect(),
+            benchmarks: document
+                .benchmark
+                .into_iter()
+                .map(|one: BenchmarkDocument| Benchmark {
+                    name: one.name,
+                    reference: one.reference.0,
+                    run_time: one.run_time.0,
+                })
+                .collect(),
             run_time: document.run_time.map(|length| length.0),
             stage_in: document.stage_in.map(|length| length.0),
             stage_out: document.stage_out.map(|length| length.0),

@@ -203,12 +203,13 @@ impl FromStr for Instant {
             .parse()
             .ok()
             .map(|at: jiff::Timestamp| of(at.as_millisecond()));
-        let plain = || humantime::parse_rfc3339_weak(text).ok().map(Instant::from);
-        parsed.or_else(plain).ok_or_else(|| InvalidQuantity {
-            text: text.chars().take(40).collect(),
-            what: "an instant",
-            examples: "\"2026-03-01T12:00:00Z\" (UTC) or \"2026-03-01T13:00:00+01:00\"",
-        })
+        parsed
+            .or_else(|| humantime::parse_rfc3339_weak(text).ok().map(Instant::from))
+            .ok_or_else(|| InvalidQuantity {
+                text: text.chars().take(40).collect(),
+                what: "an instant",
+                examples: "\"2026-03-01T12:00:00Z\" (UTC) or \"2026-03-01T13:00:00+01:00\"",
+            })
     }
 }
 

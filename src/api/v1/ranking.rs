@@ -72,11 +72,14 @@ impl RankingReport {
             .zip(&search.job.parts)
             .enumerate();
         let parts = parts.filter(|(_, (_, part))| is_told_of(part.component));
-        let report = |(index, (ranking, part)): (usize, (&Ranking, &CoallocationPart))| {
-            let name = job.name_of(part.component).unwrap_or_default();
-            Self::of_one(name, ranking, reservation.lead, kept(search, index))
-        };
-        parts.map(report).collect()
+        parts
+            .map(
+                |(index, (ranking, part)): (usize, (&Ranking, &CoallocationPart))| {
+                    let name = job.name_of(part.component).unwrap_or_default();
+                    Self::of_one(name, ranking, reservation.lead, kept(search, index))
+                },
+            )
+            .collect()
     }
 
     /// That of one component. Starts are so long after their reservations begin.
@@ -91,21 +94,23 @@ impl RankingReport {
             .filter(|index| !order.contains(index))
             .collect();
         order.extend(rest);
-        let candidate = |index: usize| {
-            let candidate = &ranking.candidates[index];
-            CandidateReport::of(
-                ranking,
-                candidate,
-                lead,
-                kept == Some(candidate.site.as_str()),
-            )
-        };
         let fell_back = by != ranking.objective && by == Objective::EarliestStart;
         Self {
             component,
             by: by.into(),
             because: fell_back.then(|| "nothing is known of the run time".into()),
-            candidates: order.into_iter().map(candidate).collect(),
+            candidates: order
+                .into_iter()
+                .map(|index: usize| {
+                    let candidate = &ranking.candidates[index];
+                    CandidateReport::of(
+                        ranking,
+                        candidate,
+                        lead,
+                        kept == Some(candidate.site.as_str()),
+                    )
+                })
+                .collect(),
         }
     }
 }

@@ -343,11 +343,14 @@ impl SharedReport {
         if self.parts.is_empty() {
             return self.site.clone();
         }
-        let site = |part: &SharedPartReport| match part.state.as_str() {
-            "lost" => format!("{} (lost)", part.site),
-            _ => part.site.clone(),
-        };
-        self.parts.iter().map(site).collect::<Vec<_>>().join(", ")
+        self.parts
+            .iter()
+            .map(|part: &SharedPartReport| match part.state.as_str() {
+                "lost" => format!("{} (lost)", part.site),
+                _ => part.site.clone(),
+            })
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 

@@ -128,11 +128,13 @@ impl From<FreeLater> for TimelineReport {
                 ..state("silent")
             },
             FreeLater::Told { steps, until } => {
-                let step = |(from, processors)| FreeStep {
-                    from: Instant(from),
-                    processors,
-                };
-                let steps = steps.into_iter().map(step).collect();
+                let steps = steps
+                    .into_iter()
+                    .map(|(from, processors)| FreeStep {
+                        from: Instant(from),
+                        processors,
+                    })
+                    .collect();
                 Self {
                     steps,
                     known_until: until.map(Instant),

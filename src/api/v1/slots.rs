@@ -66,16 +66,19 @@ impl SlotsReport {
     /// As sites said, no more than so many windows of each.
     pub fn of(startable: &StartOverview, most: usize) -> Self {
         let mut shortened = startable.together.len() > most;
-        let site = |(name, said): (&_, &SiteStarts)| {
-            let mut report = SiteSlots::of(said);
-            shortened |= report.starts.len() > most;
-            report.starts.truncate(most);
-            SiteSlots {
-                site: ToString::to_string(name),
-                ..report
-            }
-        };
-        let sites = startable.sites.iter().map(site).collect();
+        let sites = startable
+            .sites
+            .iter()
+            .map(|(name, said): (&_, &SiteStarts)| {
+                let mut report = SiteSlots::of(said);
+                shortened |= report.starts.len() > most;
+                report.starts.truncate(most);
+                SiteSlots {
+                    site: ToString::to_string(name),
+                    ..report
+                }
+            })
+            .collect();
         let together = startable.together.iter().take(most).map(|common| {
             let StartWindow { earliest, latest } = common.window;
             let sites = common

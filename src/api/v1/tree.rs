@@ -65,7 +65,7 @@ impl TreeReport {
 
     /// The entries as a site tells them; whoever makes them anew checks them first.
     pub fn into_leaves(self) -> Vec<ListedLeaf> {
-        let leaf = |entry| match entry {
+        let leaves = self.entries.into_iter().map(|entry| match entry {
             TreeEntry::Directory { path } => (path, LeafKind::Directory),
             TreeEntry::File {
                 path,
@@ -73,8 +73,7 @@ impl TreeReport {
                 executable,
             } => (path, LeafKind::File { executable, size }),
             TreeEntry::Link { path, target } => (path, LeafKind::Link(target.into_bytes())),
-        };
-        let leaves = self.entries.into_iter().map(leaf);
+        });
         leaves
             .map(|(path, kind)| ListedLeaf {
                 path: path.into_bytes(),

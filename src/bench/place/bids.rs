@@ -98,13 +98,14 @@ async fn make_room(scene: &PlaneScene) -> Result<()> {
         let report = plane.shared().live.site(site.name())?;
         Some(report.idle.as_ref()?.1.processors == ROOM)
     };
-    let all_have = |plane: &ControlPlane| {
-        scene
-            .sites
-            .iter()
-            .all(|site| has_room(plane, site) == Some(true))
-    };
-    scene.until("all sites have room", all_have).await
+    scene
+        .until("all sites have room", |plane: &ControlPlane| {
+            scene
+                .sites
+                .iter()
+                .all(|site| has_room(plane, site) == Some(true))
+        })
+        .await
 }
 
 async fn all_placed(scene: &PlaneScene) -> Result<()> {
@@ -198,10 +199,9 @@ impl Handler<RelayMessage> for Relay {
             RelayMessage::Back => {
                 self.awaited = self.awaited.saturating_sub(1);
                 if self.awaited > 0 && self.awaited.is_multiple_of(self.to.len() as u32) {
-                    let to = |addr: &Addr<Self>| {
+                    self.to.iter().for_each(|addr: &Addr<Self>| {
                         addr.do_send(RelayMessage::There([1; 10], ctx.address()))
-                    };
-                    self.to.iter().for_each(to);
+                    });
                 } else if self.awaited == 0
                     && let Some(done) = self.done.take()
                 {

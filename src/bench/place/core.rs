@@ -51,11 +51,10 @@ const DECIDE: [(&str, &str); 6] = [
 /// A decision on a job of one component, by each policy: the slowest of several settings.
 pub(super) fn decisions(report: &mut BenchReport, quick: bool) -> Result<()> {
     let batches = if quick { 1 } else { BATCHES };
-    let away_from_files = |index| if index % FILE_SITE == 0 { 0 } else { 5_000 };
     let grids = [
         grid(|_| 5_000)?,
         grid(|index| 5_000 + 37 * index as u32)?,
-        grid(away_from_files)?,
+        grid(|index| if index % FILE_SITE == 0 { 0 } else { 5_000 })?,
     ];
     let mut worst: f64 = 0.0;
     for policy in POLICIES {

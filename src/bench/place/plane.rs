@@ -48,9 +48,8 @@ const WALL_TIME: DurationMs = DurationMs::from_secs(86_400);
 pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
     let share = move |count: usize| if quick { count / 10 } else { count };
     crate::cli::progress("placements that become durable");
-    let plain = || job(&[1]);
     let rate = scene(&place.join("durable"), 1, 0, move |s| {
-        durable(s, share(20_000), plain)
+        durable(s, share(20_000), || job(&[1]))
     })?;
     report.figure("place_durable_per_s", rate, "1/s", ">= 10000");
     // Where sites bid the number of sites counts: see `bids`.
@@ -59,9 +58,10 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
         .copied()
         .filter(|policy| !policy.takes_bids())
     {
-        let of_policy = move || job_under(policy);
         let at = place.join(policy.name());
-        let rate = scene(&at, 1, 0, move |s| durable(s, share(5_000), of_policy))?;
+        let rate = scene(&at, 1, 0, move |s| {
+            durable(s, share(5_000), move || job_under(policy))
+        })?;
         let name = format!("place_durable_per_s_{}", policy.name().replace('-', "_"));
         report.figure(name, rate, "1/s", "");
     }
@@ -181,8 +181,9 @@ pub(crate) fn granting_scene<T: 'static, W: Future<Output = Result<T>> + 'static
 }
 
 fn named(sites: usize, stub: impl Fn(SiteName) -> Result<StubSite>) -> Result<Vec<Arc<StubSite>>> {
-    let one = |index: usize| Ok(Arc::new(stub(SiteName::new(&format!("s{index:03}"))?)?));
-    (0..sites).map(one).collect()
+    (0..sites)
+        .map(|index: usize| Ok(Arc::new(stub(SiteName::new(&format!("s{index:03}"))?)?)))
+        .collect()
 }
 
 fn scene_at<T: 'static, W: Future<Output = Result<T>> + 'static>(
@@ -219,13 +220,12 @@ fn start(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Result<Co
     let (sink, reports) = wiring::report_channel();
     let mut loader = Loader::default();
     let mut damage = None;
-    let mut load = |stored| {
+    let options = StoreOptions::new(EngineKind::Sled);
+    let opened = cospan_storage::open_and_load(place, &options, sink, &mut |stored| {
         if damage.is_none() {
             damage = loader.take(stored).err();
         }
-    };
-    let options = StoreOptions::new(EngineKind::Sled);
-    let opened = cospan_storage::open_and_load(place, &options, sink, &mut load)?;
+    })?;
     damage.map_or(Ok(()), Err)?;
     let mut loaded = loader.finish()?;
     let remains = std::mem::take(&mut loaded.remains);
@@ -304,12 +304,16 @@ impl PlaneScene {
     }
 
     async fn submit(&self, specs: Vec<Arc<JobSpec>>) -> Result<Vec<JobId>> {
-        let one = |spec| Submission {
-            allow_unplaceable: true,
-            ..Submission::of(spec)
-        };
         let answer = self
-            .ask(ApiRequest::Submit(specs.into_iter().map(one).collect()))
+            .ask(ApiRequest::Submit(
+                specs
+                    .into_iter()
+                    .map(|spec| Submission {
+                        allow_unplaceable: true,
+                        ..Submission::of(spec)
+                    })
+                    .collect(),
+            ))
             .await?;
         let ApiAnswer::Submitted(jobs) = answer else {
             bail!("no jobs in the answer")
@@ -464,8 +468,11 @@ async fn freed(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
         taken.push(begun.elapsed().as_secs_f64());
         site.set_idle(0);
         scene.ask(ApiRequest::Cancel(vec![id])).await?;
-        let over = |plane: &ControlPlane| plane.view().jobs.get(&id).is_none_or(|j| j.is_final());
-        scene.until("the job is cancelled", over).await?;
+        scene
+            .until("the job is cancelled", |plane: &ControlPlane| {
+                plane.view().jobs.get(&id).is_none_or(|j| j.is_final())
+            })
+            .await?;
     }
     Ok(taken)
 }

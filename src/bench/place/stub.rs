@@ -136,20 +136,19 @@ fn no_files<T>() -> Result<T, SiteError> {
 impl Attempts for StubSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.heard().await;
-        let seen = |attempts: &mut BTreeMap<AttemptTag, StubPhase>| {
-            let one = |tag| {
-                attempts
-                    .get(tag)
-                    .map_or(Observation::Absent, |life| life.seen())
-            };
-            tags.iter().map(|tag| (*tag, one(tag))).collect()
-        };
         Ok(SiteStatus {
             site_clock: None,
             idle: Resources::processors(self.idle.load(Ordering::SeqCst)),
             idle_in: BTreeMap::new(),
             ebbs: Vec::new(),
-            attempts: self.with(seen),
+            attempts: self.with(|attempts: &mut BTreeMap<AttemptTag, StubPhase>| {
+                let one = |tag| {
+                    attempts
+                        .get(tag)
+                        .map_or(Observation::Absent, |life| life.seen())
+                };
+                tags.iter().map(|tag| (*tag, one(tag))).collect()
+            }),
             silence: None,
         })
     }

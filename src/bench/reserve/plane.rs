@@ -77,8 +77,7 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
 async fn by_turns(scene: PlaneScene, clients: usize, jobs: usize) -> Result<(f64, f64)> {
     let begun = Instant::now();
     let each = jobs / clients;
-    let client = |client| one_by_one(&scene, client, each);
-    let waited = join_all((0..clients).map(client))
+    let waited = join_all((0..clients).map(|client| one_by_one(&scene, client, each)))
         .await
         .into_iter()
         .sum::<Result<f64>>()?;

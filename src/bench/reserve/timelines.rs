@@ -131,11 +131,12 @@ fn growth_of_log(log: &ClusterLog, most: usize, asked: usize) -> Result<f64> {
             book_earliest(&mut timeline, job.at, &need, length)?;
         }
         let end = jobs.last().map_or(1, |job| job.at.0 + 1);
-        let like_one = |chance: &mut StdRng| of(&jobs[chance.random_range(0..jobs.len())]);
         let mut chance = StdRng::seed_from_u64(2);
         points.push((
             size as f64,
-            fit_us(&timeline, end, asked, &mut chance, like_one)?,
+            fit_us(&timeline, end, asked, &mut chance, |chance: &mut StdRng| {
+                of(&jobs[chance.random_range(0..jobs.len())])
+            })?,
         ));
     }
     Ok(slope(&points))

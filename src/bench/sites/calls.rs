@@ -170,13 +170,12 @@ fn stub(root: &Path) -> Result<PathBuf> {
     let files = std::fs::read_dir(root)?
         .filter_map(Result::ok)
         .map(|entry| entry.path());
-    let is_stub = |path: &PathBuf| {
-        path.file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with("stub-"))
-    };
     files
         .into_iter()
-        .find(is_stub)
+        .find(|path: &PathBuf| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("stub-"))
+        })
         .context("the adapter left no script")
 }
 

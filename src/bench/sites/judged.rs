@@ -83,11 +83,10 @@ fn judge(
     do_it(ground, deed, cluster, &numbers)?;
     // An attempt that was withdrawn before it ran is none of those that are judged here.
     let before: BTreeMap<u64, &JobReport> = running.iter().map(|job| (job.id, job)).collect();
-    let over = |job: &JobReport| {
+    ground.await_jobs("judged", &jobs, |job: &JobReport| {
         job.components[0].attempt > before[&job.id].components[0].attempt
             || job.phase.state != "running"
-    };
-    ground.await_jobs("judged", &jobs, over)?;
+    })?;
     ground.cancel(&jobs)?;
     let ended = ground.await_ends(&jobs, &[])?;
     judged.payloads += ended.len();

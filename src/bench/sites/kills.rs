@@ -146,11 +146,12 @@ fn foreign_jobs(
 
 fn await_end(ground: &BenchGround, cluster: TestbedCluster, job: &ForeignJob) -> bool {
     let number = std::slice::from_ref(&job.number);
-    let is_over = || {
-        ground.keep_in_service(cluster, number);
-        Ok(job.marker.exists())
-    };
-    ground.wait("a foreign job ends", is_over).is_ok()
+    ground
+        .wait("a foreign job ends", || {
+            ground.keep_in_service(cluster, number);
+            Ok(job.marker.exists())
+        })
+        .is_ok()
 }
 
 /// How many ran twice; those that are lost are added.

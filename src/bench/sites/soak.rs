@@ -66,11 +66,12 @@ pub(super) fn measure(ground: &BenchGround, length: Duration) -> Result<Soak> {
 fn parts(number: usize) -> Vec<BenchComponent> {
     let sites = [ALPHA.name, BETA.name];
     let anywhere = number.is_multiple_of(4);
-    let part = |at: usize| BenchComponent {
-        site: (!anywhere).then_some(sites[(number + at) % sites.len()]),
-        processors: 1 + (number + at) as u32 % 4,
-    };
-    (0..=number % 3).map(part).collect()
+    (0..=number % 3)
+        .map(|at: usize| BenchComponent {
+            site: (!anywhere).then_some(sites[(number + at) % sites.len()]),
+            processors: 1 + (number + at) as u32 % 4,
+        })
+        .collect()
 }
 
 /// A job of somebody else's. It may be refused while things are broken.

@@ -40,8 +40,9 @@ pub(super) fn measure(ground: &BenchGround, jobs: u32) -> Result<TogetherFigures
         let submitted = now();
         let id = ground.submit(&parts, 2, "")?;
         // The next finds processors enough while this one comes to its end.
-        let has_started = |job: &JobReport| job.instants.started.is_some() || job.phase.is_final();
-        let job = ground.await_jobs("started", &[id], has_started)?;
+        let job = ground.await_jobs("started", &[id], |job: &JobReport| {
+            job.instants.started.is_some() || job.phase.is_final()
+        })?;
         let payloads = ground.payloads()?;
         let last = payloads
             .beginnings(id)

@@ -80,8 +80,11 @@ fn log_of(args: &LogBenchArgs) -> Option<ClusterLog> {
 
 /// What was slow is only told; what was wrong is an error.
 fn without_mistakes(report: &BenchReport) -> Result<CliExit, CliError> {
-    let told = |figure: &&BenchFigure| format!("{} is {}", figure.name, figure.value);
-    let mistakes: Vec<String> = report.mistakes().iter().map(told).collect();
+    let mistakes: Vec<String> = report
+        .mistakes()
+        .iter()
+        .map(|figure: &&BenchFigure| format!("{} is {}", figure.name, figure.value))
+        .collect();
     if mistakes.is_empty() {
         return Ok(CliExit::Done);
     }

@@ -136,26 +136,29 @@ fn rehearsal_text(rehearsal: &RehearsalReport) -> String {
         ("Until", end),
         ("Seed", rehearsal.seed.to_string()),
     ]);
-    let row = |one: &InjectionReport| {
-        let delay = one
-            .delay
-            .map(|delay| format!(" by {delay}"))
-            .unwrap_or_default();
-        vec![
-            one.sites.join(", "),
-            format!("{}{delay}", one.fault),
-            format!("{} %", one.probability * 100.0),
-            clock(one.from),
-            clock(one.until),
-            one.state.clone(),
-            if one.calls.len() == CallKind::ALL.len() {
-                "all".into()
-            } else {
-                one.calls.join(", ")
-            },
-        ]
-    };
-    let rows: Vec<Vec<String>> = rehearsal.injections.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = rehearsal
+        .injections
+        .iter()
+        .map(|one: &InjectionReport| {
+            let delay = one
+                .delay
+                .map(|delay| format!(" by {delay}"))
+                .unwrap_or_default();
+            vec![
+                one.sites.join(", "),
+                format!("{}{delay}", one.fault),
+                format!("{} %", one.probability * 100.0),
+                clock(one.from),
+                clock(one.until),
+                one.state.clone(),
+                if one.calls.len() == CallKind::ALL.len() {
+                    "all".into()
+                } else {
+                    one.calls.join(", ")
+                },
+            ]
+        })
+        .collect();
     let heading = ["SITES", "FAULT", "SHARE", "FROM", "UNTIL", "NOW", "CALLS"];
     format!("{whole}\n{}", columns(&heading, &rows))
 }
@@ -202,20 +205,23 @@ fn report_text(report: &ChaosReport) -> String {
 }
 
 fn site_row(site: &SiteDeeds, begun_at: cospan_domain::units::Timestamp) -> Vec<String> {
-    let since = |one: &StateSince| match one.at.0.since(begun_at) {
-        DurationMs::ZERO => state(&one.state),
-        later => format!(
-            "{} +{}",
-            state(&one.state),
-            Length(DurationMs(later.0 / 1_000 * 1_000))
-        ),
-    };
     vec![
         bold(&site.site),
         site.errors_charged.to_string(),
         site.breaker_opened.to_string(),
         site.breaker_closed.to_string(),
-        site.states.iter().map(since).collect::<Vec<_>>().join(", "),
+        site.states
+            .iter()
+            .map(|one: &StateSince| match one.at.0.since(begun_at) {
+                DurationMs::ZERO => state(&one.state),
+                later => format!(
+                    "{} +{}",
+                    state(&one.state),
+                    Length(DurationMs(later.0 / 1_000 * 1_000))
+                ),
+            })
+            .collect::<Vec<_>>()
+            .join(", "),
     ]
 }
 

@@ -367,19 +367,21 @@ fn sites(client: &Client) -> Vec<DoctorCheck> {
             "add a [[site]] to the configuration",
         )];
     }
-    let check = |site: &crate::api::v1::site::SiteReport| {
-        let reason = site
-            .reason
-            .as_ref()
-            .map(|why| format!(": {why}"))
-            .unwrap_or_default();
-        let found = format!("{} is {}{reason}", site.name, site.state);
-        match site.state.as_str() {
-            "usable" => DoctorCheck::good(WHAT, found),
-            _ => DoctorCheck::odd(WHAT, found, format!("see `cospan site show {}`", site.name)),
-        }
-    };
-    list.sites.iter().map(check).collect()
+    list.sites
+        .iter()
+        .map(|site: &crate::api::v1::site::SiteReport| {
+            let reason = site
+                .reason
+                .as_ref()
+                .map(|why| format!(": {why}"))
+                .unwrap_or_default();
+            let found = format!("{} is {}{reason}", site.name, site.state);
+            match site.state.as_str() {
+                "usable" => DoctorCheck::good(WHAT, found),
+                _ => DoctorCheck::odd(WHAT, found, format!("see `cospan site show {}`", site.name)),
+            }
+        })
+        .collect()
 }
 
 /// Checks for people: a line each, then what to do.

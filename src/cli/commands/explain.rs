@@ -22,14 +22,16 @@ pub(crate) fn run(context: &mut CommandContext, args: &ExplainArgs) -> Result<Cl
     let limit = args.limit;
     let is_page = after.is_some() || limit.is_some();
     let is_for_people = context.out.format() == OutputFormat::Table;
-    let explain = |id| {
-        if is_page || is_for_people {
-            client.explain_page(id, after, limit)
-        } else {
-            whole(&client, id)
-        }
-    };
-    let reports: Vec<ExplainReport> = ids.into_iter().map(explain).collect::<Result<_, _>>()?;
+    let reports: Vec<ExplainReport> = ids
+        .into_iter()
+        .map(|id| {
+            if is_page || is_for_people {
+                client.explain_page(id, after, limit)
+            } else {
+                whole(&client, id)
+            }
+        })
+        .collect::<Result<_, _>>()?;
     context.out.answer(&reports, |reports| {
         let texts = reports.iter().map(|report| told(report, is_page));
         texts.collect::<Vec<String>>().join("\n")
@@ -287,18 +289,19 @@ mod tests {
     use super::*;
 
     fn report(count: usize) -> ExplainReport {
-        let verdict = |number: usize| VerdictReport {
-            component: Some(format!("c{number}")),
-            site: Some("delft".into()),
-            code: "site-full".into(),
-            detail: "it is full".into(),
-            ..VerdictReport::default()
-        };
         let code = "site-full".into();
         let example = "c0 at delft: it is full".into();
         ExplainReport {
             job: 7,
-            verdicts: (0..count).map(verdict).collect(),
+            verdicts: (0..count)
+                .map(|number: usize| VerdictReport {
+                    component: Some(format!("c{number}")),
+                    site: Some("delft".into()),
+                    code: "site-full".into(),
+                    detail: "it is full".into(),
+                    ..VerdictReport::default()
+                })
+                .collect(),
             groups: vec![VerdictGroup {
                 code,
                 sites: 197,

@@ -106,9 +106,9 @@ fn unfinished(client: &Client) -> Result<UploadPage, CliError> {
 
 /// The only upload whose id begins so.
 fn begun(client: &Client, start: &str) -> Result<UploadReport, CliError> {
-    let alike = |upload: &UploadReport| upload.id.as_ref().is_some_and(|id| id.starts_with(start));
     let mut found: Vec<UploadReport> = unfinished(client)?.uploads;
-    found.retain(alike);
+    found
+        .retain(|upload: &UploadReport| upload.id.as_ref().is_some_and(|id| id.starts_with(start)));
     match (found.pop(), found.is_empty()) {
         (Some(upload), true) => Ok(upload),
         (upload, _) => Err(CliError::usage(
@@ -125,32 +125,39 @@ fn uploads(page: &UploadPage) -> String {
     if page.uploads.is_empty() {
         return "no upload is unfinished\n".into();
     }
-    let row = |upload: &UploadReport| {
-        vec![
-            upload.id.clone().unwrap_or_default(),
-            upload.name.clone(),
-            upload.owner.clone(),
-            Bytes(upload.offset).to_string(),
-            Bytes(upload.size_bytes).to_string(),
-            match upload.state {
-                UploadState::Receiving => "receiving",
-                UploadState::Landing => "landing",
-                UploadState::Done => "done",
-            }
-            .to_owned(),
-        ]
-    };
-    let rows: Vec<Vec<String>> = page.uploads.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = page
+        .uploads
+        .iter()
+        .map(|upload: &UploadReport| {
+            vec![
+                upload.id.clone().unwrap_or_default(),
+                upload.name.clone(),
+                upload.owner.clone(),
+                Bytes(upload.offset).to_string(),
+                Bytes(upload.size_bytes).to_string(),
+                match upload.state {
+                    UploadState::Receiving => "receiving",
+                    UploadState::Landing => "landing",
+                    UploadState::Done => "done",
+                }
+                .to_owned(),
+            ]
+        })
+        .collect();
     columns(&["ID", "NAME", "OWNER", "ARRIVED", "SIZE", "STATE"], &rows)
 }
 
 fn places(file: &FileReport) -> Vec<String> {
-    let place = |replica: &crate::api::v1::file::ReplicaReport| match &replica.path {
-        Some(path) => format!("{}:{path}", replica.site),
-        None if replica.kept => format!("{} (kept)", replica.site),
-        None => format!("{} (copy)", replica.site),
-    };
-    file.replicas.iter().map(place).collect()
+    file.replicas
+        .iter()
+        .map(
+            |replica: &crate::api::v1::file::ReplicaReport| match &replica.path {
+                Some(path) => format!("{}:{path}", replica.site),
+                None if replica.kept => format!("{} (kept)", replica.site),
+                None => format!("{} (copy)", replica.site),
+            },
+        )
+        .collect()
 }
 
 fn list(page: &FilePage) -> String {
@@ -158,15 +165,18 @@ fn list(page: &FilePage) -> String {
         return "no files; register one with: cospan file add NAME --site SITE --path PATH\n"
             .into();
     }
-    let row = |file: &FileReport| {
-        vec![
-            file.name.clone(),
-            Bytes(file.size_bytes).to_string(),
-            file.digest.get(..12).unwrap_or(&file.digest).to_owned(),
-            places(file).join(", "),
-        ]
-    };
-    let rows: Vec<Vec<String>> = page.files.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = page
+        .files
+        .iter()
+        .map(|file: &FileReport| {
+            vec![
+                file.name.clone(),
+                Bytes(file.size_bytes).to_string(),
+                file.digest.get(..12).unwrap_or(&file.digest).to_owned(),
+                places(file).join(", "),
+            ]
+        })
+        .collect();
     columns(&["NAME", "SIZE", "DIGEST", "REPLICAS"], &rows)
 }
 

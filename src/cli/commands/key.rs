@@ -68,22 +68,24 @@ fn list(context: &mut CommandContext, keys: &[KeyInfo]) -> std::io::Result<()> {
         let print = key.fingerprint();
         json!({ "name": name, "created": created, "fingerprint": print, "roles": words(&key.roles) })
     });
-    context.out.answer(&answer.collect::<Vec<_>>(), |_| {
-        let row = |key: &KeyInfo| {
-            let made = clock(Instant(key.created));
-            vec![
-                key.name.to_string(),
-                made,
-                key.fingerprint(),
-                key.roles.to_string(),
-            ]
-        };
-        match keys {
+    context
+        .out
+        .answer(&answer.collect::<Vec<_>>(), |_| match keys {
             [] => "no keys; the server makes the first one when it starts\n".into(),
             keys => {
-                let rows: Vec<Vec<String>> = keys.iter().map(row).collect();
+                let rows: Vec<Vec<String>> = keys
+                    .iter()
+                    .map(|key: &KeyInfo| {
+                        let made = clock(Instant(key.created));
+                        vec![
+                            key.name.to_string(),
+                            made,
+                            key.fingerprint(),
+                            key.roles.to_string(),
+                        ]
+                    })
+                    .collect();
                 columns(&["NAME", "MADE", "FINGERPRINT", "ROLES"], &rows)
             }
-        }
-    })
+        })
 }

@@ -69,17 +69,20 @@ fn points(report: &ExplainReport) -> Vec<MapPoint> {
         let mut chosen = report.verdicts.iter().filter(|verdict| verdict.chosen);
         chosen.any(|verdict| verdict.site.as_deref() == Some(site))
     };
-    let point = |bid: &BidReport| {
-        let at = bid.at.as_ref()?;
-        Some(MapPoint {
-            name: bid.site.clone(),
-            x: at.x,
-            y: at.y,
-            is_chosen: is_chosen(&bid.site),
-            tip: format!("{}: distance {:.3}{}", bid.site, at.distance, nearer(bid)),
+    report
+        .bids
+        .iter()
+        .filter_map(|bid: &BidReport| {
+            let at = bid.at.as_ref()?;
+            Some(MapPoint {
+                name: bid.site.clone(),
+                x: at.x,
+                y: at.y,
+                is_chosen: is_chosen(&bid.site),
+                tip: format!("{}: distance {:.3}{}", bid.site, at.distance, nearer(bid)),
+            })
         })
-    };
-    report.bids.iter().filter_map(point).collect()
+        .collect()
 }
 
 fn nearer(bid: &BidReport) -> String {

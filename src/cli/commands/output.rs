@@ -332,22 +332,24 @@ fn whole(
 }
 
 fn table(all: &[Fetched]) -> String {
-    let row = |fetched: &Fetched| {
-        let outcome = match fetched.outcome {
-            "failed" => state("failed"),
-            other => other.to_owned(),
-        };
-        vec![
-            fetched.file.display().to_string(),
-            outcome,
-            fetched
-                .size_bytes
-                .map(|size| Bytes(size).to_string())
-                .unwrap_or_default(),
-            fetched.problem.clone().unwrap_or_default(),
-        ]
-    };
-    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = all
+        .iter()
+        .map(|fetched: &Fetched| {
+            let outcome = match fetched.outcome {
+                "failed" => state("failed"),
+                other => other.to_owned(),
+            };
+            vec![
+                fetched.file.display().to_string(),
+                outcome,
+                fetched
+                    .size_bytes
+                    .map(|size| Bytes(size).to_string())
+                    .unwrap_or_default(),
+                fetched.problem.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
     if rows.is_empty() {
         String::new()
     } else {

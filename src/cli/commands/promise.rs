@@ -27,12 +27,11 @@ pub(super) fn tell(
     jobs: &[JobDocument],
     submitted: &SubmittedReport,
 ) -> Result<(), CliError> {
-    let own = |job: &JobDocument| {
+    if !jobs.iter().any(|job: &JobDocument| {
         job.reservation
             .as_ref()
             .is_some_and(|it| it.shared.is_none())
-    };
-    if !jobs.iter().any(own) {
+    }) {
         return Ok(());
     }
     let until = Instant::now() + PATIENCE;
@@ -62,11 +61,10 @@ fn decided(client: &Client, id: u64, until: Instant) -> Result<JobReport, CliErr
 
 /// What each part of it has, and where.
 fn parts(reservation: &ReservationReport) -> String {
-    let part = |held: &HeldReport| format!("{} at {}", held.processors, held.site);
     reservation
         .held
         .iter()
-        .map(part)
+        .map(|held: &HeldReport| format!("{} at {}", held.processors, held.site))
         .collect::<Vec<_>>()
         .join(", ")
 }

@@ -186,23 +186,26 @@ fn list(page: &ReservationPage) -> String {
     if page.reservations.is_empty() {
         return "no job is to be promised a start\n".to_owned() + &shared;
     }
-    let row = |row: &ReservationRow| {
-        let reservation = &row.reservation;
-        vec![
-            row.job.to_string(),
-            row.name.clone().unwrap_or_default(),
-            row.owner.clone(),
-            state(&row.phase),
-            reservation.state.clone(),
-            reservation
-                .start
-                .or(reservation.earliest)
-                .map(local)
-                .unwrap_or_default(),
-            sites(reservation),
-        ]
-    };
-    let rows: Vec<Vec<String>> = page.reservations.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = page
+        .reservations
+        .iter()
+        .map(|row: &ReservationRow| {
+            let reservation = &row.reservation;
+            vec![
+                row.job.to_string(),
+                row.name.clone().unwrap_or_default(),
+                row.owner.clone(),
+                state(&row.phase),
+                reservation.state.clone(),
+                reservation
+                    .start
+                    .or(reservation.earliest)
+                    .map(local)
+                    .unwrap_or_default(),
+                sites(reservation),
+            ]
+        })
+        .collect();
     columns(
         &[
             "JOB",
@@ -270,13 +273,12 @@ fn show(row: &ReservationRow) -> String {
     }
     if !row.events.is_empty() {
         text += &format!("\n{}\n", bold("what happened"));
-        let told = |event: &EventReport| {
+        text.extend(row.events.iter().map(|event: &EventReport| {
             line(&format!(
                 "  {}  {event}",
                 event.at.map(local).unwrap_or_default()
             ))
-        };
-        text.extend(row.events.iter().map(told));
+        }));
     }
     text + "\n"
 }

@@ -205,18 +205,20 @@ pub(super) fn table(reservations: &[SharedReport]) -> String {
     if reservations.is_empty() {
         return String::new();
     }
-    let row = |shared: &SharedReport| {
-        vec![
-            shared.name.clone(),
-            shared.sites(),
-            shared.state.clone(),
-            shared.processors.to_string(),
-            local(shared.start),
-            local(shared.until),
-            shared.jobs.len().to_string(),
-        ]
-    };
-    let rows: Vec<Vec<String>> = reservations.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = reservations
+        .iter()
+        .map(|shared: &SharedReport| {
+            vec![
+                shared.name.clone(),
+                shared.sites(),
+                shared.state.clone(),
+                shared.processors.to_string(),
+                local(shared.start),
+                local(shared.until),
+                shared.jobs.len().to_string(),
+            ]
+        })
+        .collect();
     format!(
         "\n{}",
         columns(
@@ -256,17 +258,20 @@ fn parts(shared: &SharedReport) -> String {
     if shared.parts.is_empty() {
         return String::new();
     }
-    let row = |part: &SharedPartReport| {
-        vec![
-            part.site.clone(),
-            part.state.clone(),
-            part.processors.to_string(),
-            local(part.start),
-            local(part.until),
-            format!("r{}", part.serial),
-        ]
-    };
-    let rows: Vec<Vec<String>> = shared.parts.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = shared
+        .parts
+        .iter()
+        .map(|part: &SharedPartReport| {
+            vec![
+                part.site.clone(),
+                part.state.clone(),
+                part.processors.to_string(),
+                local(part.start),
+                local(part.until),
+                format!("r{}", part.serial),
+            ]
+        })
+        .collect();
     format!(
         "{}\n",
         columns(&["SITE", "STATE", "PROC", "FROM", "UNTIL", "LEASE"], &rows)

@@ -84,8 +84,11 @@ fn text(shown: &ShownJob) -> String {
         text.push('\n');
         text.push_str(&last_words::text(&shown.last_words));
     }
-    let rows = |component| output_rows(job, component);
-    let outputs: Vec<Vec<String>> = job.components.iter().flat_map(rows).collect();
+    let outputs: Vec<Vec<String>> = job
+        .components
+        .iter()
+        .flat_map(|component| output_rows(job, component))
+        .collect();
     if !outputs.is_empty() {
         text.push('\n');
         text.push_str(&columns(&["OUTPUT", "OF", "SIZE", "DIGEST", ""], &outputs));
@@ -235,22 +238,25 @@ fn setbacks(setbacks: &SetbacksReport) -> String {
 /// What must end at its site before a round that is given up is over. From here nobody knows
 /// whether the site can be heard: `explain` does.
 fn remains(job: &JobReport) -> String {
-    let lives = |component: &&ComponentReport| {
-        let states = [
-            "intended",
-            "uncertain",
-            "submitted",
-            "at-gate",
-            "opened",
-            "running",
-        ];
-        states.contains(&component.state.as_str())
-    };
-    let place = |component: &ComponentReport| {
-        let site = component.site.as_deref().unwrap_or("its site");
-        format!("component {} to end at {site}", component.name)
-    };
-    let remains: Vec<String> = job.components.iter().filter(lives).map(place).collect();
+    let remains: Vec<String> = job
+        .components
+        .iter()
+        .filter(|component: &&ComponentReport| {
+            let states = [
+                "intended",
+                "uncertain",
+                "submitted",
+                "at-gate",
+                "opened",
+                "running",
+            ];
+            states.contains(&component.state.as_str())
+        })
+        .map(|component: &ComponentReport| {
+            let site = component.site.as_deref().unwrap_or("its site");
+            format!("component {} to end at {site}", component.name)
+        })
+        .collect();
     if remains.is_empty() || job.phase.state != "aborting" {
         return String::new();
     }
@@ -360,23 +366,26 @@ fn output_rows(job: &JobReport, component: &ComponentReport) -> Vec<Vec<String>>
         }
         (false, _) => String::new(),
     };
-    let row = |output: &OutputReport| {
-        vec![
-            output.path.clone(),
-            component.name.clone(),
-            output.size_bytes.map_or_else(
-                || "-".into(),
-                |size| cospan_domain::units::Bytes(size).to_string(),
-            ),
-            output
-                .digest
-                .as_deref()
-                .map_or("-", |d| d.get(..12).unwrap_or(d))
-                .to_owned(),
-            place(output),
-        ]
-    };
-    component.outputs.iter().map(row).collect()
+    component
+        .outputs
+        .iter()
+        .map(|output: &OutputReport| {
+            vec![
+                output.path.clone(),
+                component.name.clone(),
+                output.size_bytes.map_or_else(
+                    || "-".into(),
+                    |size| cospan_domain::units::Bytes(size).to_string(),
+                ),
+                output
+                    .digest
+                    .as_deref()
+                    .map_or("-", |d| d.get(..12).unwrap_or(d))
+                    .to_owned(),
+                place(output),
+            ]
+        })
+        .collect()
 }
 
 fn history_text(history: &HistoryReport) -> String {

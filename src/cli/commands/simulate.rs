@@ -88,7 +88,6 @@ fn study(context: &CommandContext, args: &SimulateArgs) -> Result<Study, CliErro
         launch,
         ..
     } = &args.runs;
-    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Study {
         grid,
         workload: workload(args, *seed)?,
@@ -99,7 +98,10 @@ fn study(context: &CommandContext, args: &SimulateArgs) -> Result<Study, CliErro
         settings,
         launch_max: launch.0,
         until: until.map(|length| length.0),
-        at_once: at_once.map_or_else(processors, |number| number as usize),
+        at_once: at_once.map_or_else(
+            || std::thread::available_parallelism().map_or(1, usize::from),
+            |number| number as usize,
+        ),
     })
 }
 
@@ -261,14 +263,13 @@ fn variants(args: &SimulateRunArgs, default: &PolicyName) -> Result<Vec<Variant>
     {
         variant.label = only.to_string();
     }
-    let twice = |v: &&Variant| {
+    match variants.iter().find(|v: &&Variant| {
         variants
             .iter()
             .filter(|other| other.label == v.label)
             .count()
             > 1
-    };
-    match variants.iter().find(twice) {
+    }) {
         Some(Variant { label, .. }) => {
             let message = format!("{label:?} would be compared with itself");
             Err(CliError::usage(message, "give each value once"))

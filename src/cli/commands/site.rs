@@ -192,14 +192,17 @@ fn show(site: &SiteReport) -> String {
         .iter()
         .map(|(key, values)| format!("{key}={}", values.join("|")))
         .collect();
-    let window = |window: &WindowReport| {
-        let reason = match window.reason.as_str() {
-            "" => String::new(),
-            reason => format!(" ({reason})"),
-        };
-        format!("{} to {}{reason}", clock(window.from), clock(window.until))
-    };
-    let windows: Vec<String> = site.maintenance.iter().map(window).collect();
+    let windows: Vec<String> = site
+        .maintenance
+        .iter()
+        .map(|window: &WindowReport| {
+            let reason = match window.reason.as_str() {
+                "" => String::new(),
+                reason => format!(" ({reason})"),
+            };
+            format!("{} to {}{reason}", clock(window.from), clock(window.until))
+        })
+        .collect();
     let orders: Vec<String> = site
         .orders
         .iter()
@@ -262,13 +265,15 @@ fn free_later(timeline: &TimelineReport, total: u64) -> String {
         // It promises nothing for later, and there is nothing to tell.
         _ => return String::new(),
     };
-    let row = |step: &FreeStep| {
-        let free = u64::from(step.processors);
-        let share = (free * BAR).div_ceil(total.max(1)).min(BAR) as usize;
-        let bar = format!("{}{}", "#".repeat(share), ".".repeat(BAR as usize - share));
-        vec![local(step.from), format!("{free} of {total}"), bar]
-    };
-    let rows: Vec<Vec<String>> = told.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = told
+        .iter()
+        .map(|step: &FreeStep| {
+            let free = u64::from(step.processors);
+            let share = (free * BAR).div_ceil(total.max(1)).min(BAR) as usize;
+            let bar = format!("{}{}", "#".repeat(share), ".".repeat(BAR as usize - share));
+            vec![local(step.from), format!("{free} of {total}"), bar]
+        })
+        .collect();
     let mut text = format!("\n{}", columns(&["FREE FROM", "PROCESSORS", ""], &rows));
     if let Some(until) = timeline.known_until {
         text.push_str(&format!("from {} on it is not known\n", local(until)));
@@ -299,25 +304,30 @@ fn got(lane: &LaneReport) -> Option<String> {
 
 /// So much waited: what is as large and as long is not asked for a while.
 fn waits(lane: &LaneReport) -> Option<String> {
-    let wait = |wait: &WaitReport| {
-        let length = DurationMs(wait.wall_time_ms);
-        format!(
-            "{} processors for {length} or more in {} until {} ({} ago they waited for {})",
-            wait.processors,
-            lane.lane,
-            clock(wait.until),
-            age(wait.asked_at, now()),
-            wait.why
-        )
-    };
-    let waits: Vec<String> = lane.waits.iter().map(wait).collect();
+    let waits: Vec<String> = lane
+        .waits
+        .iter()
+        .map(|wait: &WaitReport| {
+            let length = DurationMs(wait.wall_time_ms);
+            format!(
+                "{} processors for {length} or more in {} until {} ({} ago they waited for {})",
+                wait.processors,
+                lane.lane,
+                clock(wait.until),
+                age(wait.asked_at, now()),
+                wait.why
+            )
+        })
+        .collect();
     (!waits.is_empty()).then(|| waits.join("; "))
 }
 
 fn link(link: &LinkReport) -> Vec<String> {
     let measured = |at: Option<Instant>, count: Option<u32>, what: &str| {
-        let ago = |at| format!("{} ago, {} {what}", age(at, now()), count.unwrap_or(1));
-        at.map_or_else(|| "not lately".into(), ago)
+        at.map_or_else(
+            || "not lately".into(),
+            |at| format!("{} ago, {} {what}", age(at, now()), count.unwrap_or(1)),
+        )
     };
     let latency = link
         .latency_us

@@ -107,13 +107,15 @@ fn tell(
             [] => "no jobs\n".into(),
             jobs => jobs.iter().map(|job| told(order, job)).collect(),
         })?;
-    let refused =
-        |job: &OutcomeReport| matches!(job.outcome, OutcomeName::Refused | OutcomeName::NotFound);
-    Ok(if report.jobs.iter().any(refused) {
-        CliExit::Refused
-    } else {
-        CliExit::Done
-    })
+    Ok(
+        if report.jobs.iter().any(|job: &OutcomeReport| {
+            matches!(job.outcome, OutcomeName::Refused | OutcomeName::NotFound)
+        }) {
+            CliExit::Refused
+        } else {
+            CliExit::Done
+        },
+    )
 }
 
 fn told(order: BulkOrder, job: &OutcomeReport) -> String {

@@ -56,11 +56,12 @@ fn import(context: &CommandContext, file: &Path) -> Result<CliExit, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
-    let unreadable = |error: std::io::Error| CliError::file("read", file, &error);
     let mut input: Box<dyn BufRead> = if file.as_os_str() == "-" {
         Box::new(BufReader::new(std::io::stdin()))
     } else {
-        Box::new(BufReader::new(File::open(file).map_err(unreadable)?))
+        Box::new(BufReader::new(File::open(file).map_err(
+            |error: std::io::Error| CliError::file("read", file, &error),
+        )?))
     };
     let imported = cospan_storage::import::import(&path, &options, &mut input).map_err(offline)?;
     note(&format!(

@@ -298,11 +298,16 @@ fn parse_errors(file: &str, errors: &[crate::api::v1::ParseError]) -> CliError {
     match (told.next(), told.len()) {
         (Some(only), 0) => only,
         (first, others) => {
-            let line = |error: CliError| match error.remedy.filter(|text| text.starts_with("did")) {
-                Some(remedy) => format!("\n  {}; {remedy}", error.message),
-                None => format!("\n  {}", error.message),
-            };
-            let lines: String = first.into_iter().chain(told).map(line).collect();
+            let lines: String = first
+                .into_iter()
+                .chain(told)
+                .map(
+                    |error: CliError| match error.remedy.filter(|text| text.starts_with("did")) {
+                        Some(remedy) => format!("\n  {}; {remedy}", error.message),
+                        None => format!("\n  {}", error.message),
+                    },
+                )
+                .collect();
             let problem = format!("{file} has {} mistakes:{lines}", others + 1);
             CliError::usage(
                 problem,
@@ -346,31 +351,33 @@ fn read_file(file: &Path) -> Result<(String, Vec<u8>), CliError> {
 
 /// A line for each job, or for each sweep.
 fn submitted_text(submitted: &SubmittedReport) -> String {
-    let together = |a: &SubmittedRow, b: &SubmittedRow| {
-        a.group.is_some() && (a.group, a.repeated) == (b.group, b.repeated)
-    };
-    let line = |rows: &[SubmittedRow]| {
-        let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
-            return String::new();
-        };
-        let how = if first.repeated {
-            "had been submitted already"
-        } else {
-            "submitted"
-        };
-        match (first.group, first.id == last.id) {
-            (None, _) => format!("job {} {how}\n", first.id),
-            (Some(group), true) => format!("job {} {how}: group:{group}\n", first.id),
-            (Some(group), false) => {
-                let count = rows.len();
-                format!(
-                    "jobs {}-{} {how}: {count} runs, group:{group}\n",
-                    first.id, last.id
-                )
+    submitted
+        .jobs
+        .chunk_by(|a: &SubmittedRow, b: &SubmittedRow| {
+            a.group.is_some() && (a.group, a.repeated) == (b.group, b.repeated)
+        })
+        .map(|rows: &[SubmittedRow]| {
+            let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+                return String::new();
+            };
+            let how = if first.repeated {
+                "had been submitted already"
+            } else {
+                "submitted"
+            };
+            match (first.group, first.id == last.id) {
+                (None, _) => format!("job {} {how}\n", first.id),
+                (Some(group), true) => format!("job {} {how}: group:{group}\n", first.id),
+                (Some(group), false) => {
+                    let count = rows.len();
+                    format!(
+                        "jobs {}-{} {how}: {count} runs, group:{group}\n",
+                        first.id, last.id
+                    )
+                }
             }
-        }
-    };
-    submitted.jobs.chunk_by(together).map(line).collect()
+        })
+        .collect()
 }
 
 fn checked_text(checked: &CheckedReport) -> String {

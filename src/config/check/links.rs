@@ -69,15 +69,14 @@ impl ConfigCheck<'_> {
         let sites = &self.config.site;
         let mut missing = Vec::new();
         for (i, one) in sites.iter().enumerate() {
-            let apart = |other: &&Site| {
-                let here = one.is_of_this_machine() && other.is_of_this_machine();
-                let by_ends = one.carries_to(other).or(other.carries_to(one)).is_some();
-                !here && !by_ends && !linked.contains(&(&one.name, &other.name))
-            };
             missing.extend(
                 sites[i + 1..]
                     .iter()
-                    .filter(apart)
+                    .filter(|other: &&Site| {
+                        let here = one.is_of_this_machine() && other.is_of_this_machine();
+                        let by_ends = one.carries_to(other).or(other.carries_to(one)).is_some();
+                        !here && !by_ends && !linked.contains(&(&one.name, &other.name))
+                    })
                     .map(|other| (one, other)),
             );
         }

@@ -67,8 +67,12 @@ impl OptionValue for Mflops {
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         let number = decimal(value).filter(|number| (0.0..=1e9).contains(number));
-        let wrong = || format!("{} where a number of GFLOPS is expected", kind(value));
-        Ok(Mflops((number.ok_or_else(wrong)? * 1e3).round() as u64))
+        Ok(Mflops(
+            (number
+                .ok_or_else(|| format!("{} where a number of GFLOPS is expected", kind(value)))?
+                * 1e3)
+                .round() as u64,
+        ))
     }
 
     fn show(&self) -> String {

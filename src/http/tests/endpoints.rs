@@ -208,14 +208,15 @@ fn an_explanation_that_takes_long_holds_up_nobody_and_its_key_has_so_many() {
     let [his, hers] = [&bob, &carol].map(|token| served.submit_as(token, &job().to_string()));
     served.fake.explanations_wait.store(true, Ordering::SeqCst);
     std::thread::scope(|scope| {
-        let explain = |_| {
-            let path = format!("/v1/jobs/{his}/explain");
-            let bob = bob.clone();
-            let served = &served;
-            scope.spawn(move || served.send_as(&bob, "GET", &path, None))
-        };
         // One is worked on, fifteen wait, and one more is told to come back.
-        let asked: Vec<_> = (0..17).map(explain).collect();
+        let asked: Vec<_> = (0..17)
+            .map(|_| {
+                let path = format!("/v1/jobs/{his}/explain");
+                let bob = bob.clone();
+                let served = &served;
+                scope.spawn(move || served.send_as(&bob, "GET", &path, None))
+            })
+            .collect();
         wait_until("one is told to come back", || {
             asked.iter().any(|one| one.is_finished())
         });

@@ -322,10 +322,11 @@ impl Backend for Fake {
     }
 
     fn sites(&self) -> SiteList {
-        let less = |left: usize| left.checked_sub(1);
         let unheard = self
             .unheard
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left: usize| {
+                left.checked_sub(1)
+            })
             .is_ok();
         let state = if unheard { "unknown" } else { "usable" };
         let site = |name: &str| SiteReport {

@@ -219,8 +219,9 @@ impl Served {
             .keys
             .add(&name.parse().unwrap(), roles, Timestamp(2))
             .unwrap();
-        let known = || self.ring.find(token.secret().as_bytes()).is_some();
-        wait_until("the server knows the key", known);
+        wait_until("the server knows the key", || {
+            self.ring.find(token.secret().as_bytes()).is_some()
+        });
         token.secret().to_owned()
     }
 

@@ -8,14 +8,16 @@ use super::*;
 fn addresses(served: &Served) -> Vec<(String, String)> {
     let document: Value = served.get("/v1/openapi.json").json();
     let paths = document["paths"].as_object().unwrap();
-    let methods = |(path, item): (&String, &Value)| {
-        let path = path.replace(['{', '}'], "");
-        let methods = item.as_object().unwrap().keys();
-        methods
-            .map(|method| (method.to_uppercase(), path.clone()))
-            .collect::<Vec<_>>()
-    };
-    paths.iter().flat_map(methods).collect()
+    paths
+        .iter()
+        .flat_map(|(path, item): (&String, &Value)| {
+            let path = path.replace(['{', '}'], "");
+            let methods = item.as_object().unwrap().keys();
+            methods
+                .map(|method| (method.to_uppercase(), path.clone()))
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 #[test]

@@ -224,24 +224,25 @@ impl Grid {
         let sites = || self.sites.iter();
         let pairs = sites().flat_map(|from| sites().map(move |to| (from, to)));
         let other = pairs.filter(|(from, to)| from.name != to.name);
-        let link = |(from, to): (&DescribedSite, &DescribedSite)| {
-            let known = given.get(&(&from.name, &to.name)).copied();
-            let ends = from.upload.zip(to.download).filter(|_| known.is_none());
-            let of_ends = ends.map(|(up, down)| (up.min(down), up.min(down), common.latency));
-            let (bandwidth, believed, latency) = known.or(of_ends).unwrap_or(default);
-            let upload = ends.map(|(up, _)| up);
-            let from = from.name.clone();
-            let to = to.name.clone();
-            BuiltLink {
-                from,
-                to,
-                bandwidth,
-                believed,
-                upload,
-                latency,
-            }
-        };
-        other.map(link).collect()
+        other
+            .map(|(from, to): (&DescribedSite, &DescribedSite)| {
+                let known = given.get(&(&from.name, &to.name)).copied();
+                let ends = from.upload.zip(to.download).filter(|_| known.is_none());
+                let of_ends = ends.map(|(up, down)| (up.min(down), up.min(down), common.latency));
+                let (bandwidth, believed, latency) = known.or(of_ends).unwrap_or(default);
+                let upload = ends.map(|(up, _)| up);
+                let from = from.name.clone();
+                let to = to.name.clone();
+                BuiltLink {
+                    from,
+                    to,
+                    bandwidth,
+                    believed,
+                    upload,
+                    latency,
+                }
+            })
+            .collect()
     }
 }
 

@@ -38,8 +38,10 @@ impl DescribedSite {
                 .then(|| "components may wait in its queue".to_owned()),
         );
         parts.extend(self.reserves.then(|| "grants reservations".to_owned()));
-        let each = |power: Mflops| format!("{} GFLOPS each processor", power.0 as f64 / 1e3);
-        parts.extend(self.power_per_processor.map(each));
+        parts.extend(
+            self.power_per_processor
+                .map(|power: Mflops| format!("{} GFLOPS each processor", power.0 as f64 / 1e3)),
+        );
         parts.extend(self.local_load.as_ref().map(LocalLoad::describe));
         parts.extend(self.failures.as_ref().map(Failures::describe));
         parts.extend(self.black_holes.as_ref().map(BlackHoles::describe));

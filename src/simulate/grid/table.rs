@@ -154,10 +154,13 @@ impl<'r, 't> GridTable<'r, 't> {
         };
         let title = |place| format!("[[{key}]] number {}", place + 1);
         let numbered = items.iter().enumerate();
-        let inside = |(place, item): (usize, &'r Spanned<DeValue<'t>>)| {
-            self.inside(item.span(), item, title(place), key)
-        };
-        Some(numbered.filter_map(inside).collect())
+        Some(
+            numbered
+                .filter_map(|(place, item): (usize, &'r Spanned<DeValue<'t>>)| {
+                    self.inside(item.span(), item, title(place), key)
+                })
+                .collect(),
+        )
     }
 
     fn inside(

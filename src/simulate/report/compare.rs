@@ -173,8 +173,10 @@ impl LabelComparison {
     pub fn of(runs: &[RunSummary]) -> Self {
         let labels = labels(runs.iter().map(|run| run.label.as_str()));
         let pairs = pairs(&labels);
-        let row = |metric| row(metric, &labels, &pairs, runs);
-        let metrics = Metric::ALL.into_iter().map(row).collect();
+        let metrics = Metric::ALL
+            .into_iter()
+            .map(|metric| row(metric, &labels, &pairs, runs))
+            .collect();
         Self {
             baseline: labels.first().cloned().unwrap_or_default(),
             pairs,
@@ -200,13 +202,15 @@ const BETWEEN: &str = ", ";
 /// Every label with each that has the first value in one place and else the same values. Labels
 /// that do not name equally many values are held against the first, as they are.
 fn pairs(labels: &[String]) -> Vec<LabelPair> {
-    let values = |label: &String| {
-        label
-            .split(BETWEEN)
-            .map(str::to_owned)
-            .collect::<Vec<String>>()
-    };
-    let all: Vec<Vec<String>> = labels.iter().map(values).collect();
+    let all: Vec<Vec<String>> = labels
+        .iter()
+        .map(|label: &String| {
+            label
+                .split(BETWEEN)
+                .map(str::to_owned)
+                .collect::<Vec<String>>()
+        })
+        .collect();
     let Some((first, others)) = all.split_first() else {
         return Vec::new();
     };
@@ -216,16 +220,18 @@ fn pairs(labels: &[String]) -> Vec<LabelPair> {
             .map(|label| pair(&[&labels[0]], &[label], 0))
             .collect();
     }
-    let of = |one: &Vec<String>| -> Vec<LabelPair> {
-        let differs = (0..first.len()).filter(|at| one[*at] != first[*at]);
-        let held = differs.filter_map(|at| {
-            let mut against = one.clone();
-            against[at].clone_from(&first[at]);
-            all.contains(&against).then(|| pair(&against, one, at))
-        });
-        held.collect()
-    };
-    others.iter().flat_map(of).collect()
+    others
+        .iter()
+        .flat_map(|one: &Vec<String>| -> Vec<LabelPair> {
+            let differs = (0..first.len()).filter(|at| one[*at] != first[*at]);
+            let held = differs.filter_map(|at| {
+                let mut against = one.clone();
+                against[at].clone_from(&first[at]);
+                all.contains(&against).then(|| pair(&against, one, at))
+            });
+            held.collect()
+        })
+        .collect()
 }
 
 /// Of two labels with these values, which differ in one place.
@@ -265,25 +271,27 @@ fn row(metric: Metric, labels: &[String], pairs: &[LabelPair], runs: &[RunSummar
         .collect();
     let mean =
         |values: &BTreeMap<u64, f64>| Interval::of(&values.values().copied().collect::<Vec<f64>>());
-    let difference = |pair: &LabelPair| {
-        let one = &by_label[pair.label.as_str()];
-        let against = &by_label[pair.against.as_str()];
-        let pairs = one
-            .iter()
-            .filter_map(|(seed, value)| Some(value - against.get(seed)?));
-        let interval = Interval::of(&pairs.collect::<Vec<f64>>());
-        Difference {
-            interval,
-            verdict: Significance::of(metric, interval),
-        }
-    };
     MetricRow {
         metric,
         means: labels
             .iter()
             .map(|label| mean(&by_label[label.as_str()]))
             .collect(),
-        differences: pairs.iter().map(difference).collect(),
+        differences: pairs
+            .iter()
+            .map(|pair: &LabelPair| {
+                let one = &by_label[pair.label.as_str()];
+                let against = &by_label[pair.against.as_str()];
+                let pairs = one
+                    .iter()
+                    .filter_map(|(seed, value)| Some(value - against.get(seed)?));
+                let interval = Interval::of(&pairs.collect::<Vec<f64>>());
+                Difference {
+                    interval,
+                    verdict: Significance::of(metric, interval),
+                }
+            })
+            .collect(),
     }
 }
 

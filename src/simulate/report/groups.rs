@@ -66,10 +66,14 @@ pub(super) fn by_components(jobs: &[RunJob]) -> Vec<GroupSummary> {
 fn classes(jobs: &[RunJob], ends: &[u32], value: fn(&RunJob) -> u32) -> Vec<GroupSummary> {
     let beginnings = std::iter::once(0).chain(ends.iter().map(|end| end + 1));
     let ends = ends.iter().copied().map(Some).chain([None]);
-    let class = |(least, most): (u32, Option<u32>)| {
-        let within = |job: &&RunJob| (least..=most.unwrap_or(u32::MAX)).contains(&value(job));
-        let jobs: Vec<&RunJob> = jobs.iter().filter(within).collect();
-        (!jobs.is_empty()).then(|| GroupSummary::of(least.max(1), most, &jobs))
-    };
-    beginnings.zip(ends).filter_map(class).collect()
+    beginnings
+        .zip(ends)
+        .filter_map(|(least, most): (u32, Option<u32>)| {
+            let jobs: Vec<&RunJob> = jobs
+                .iter()
+                .filter(|job: &&RunJob| (least..=most.unwrap_or(u32::MAX)).contains(&value(job)))
+                .collect();
+            (!jobs.is_empty()).then(|| GroupSummary::of(least.max(1), most, &jobs))
+        })
+        .collect()
 }

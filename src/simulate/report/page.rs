@@ -184,12 +184,11 @@ fn title(metric: Metric) -> (&'static str, &'static str) {
 
 /// What a label came to.
 fn means(at: usize, label: &str, comparison: &LabelComparison) -> LabelRow {
-    let shown = |mean: &Option<Interval>| mean.as_ref().map_or("–".into(), show::interval);
     let means = comparison
         .metrics
         .iter()
         .filter_map(|row| row.means.get(at))
-        .map(shown);
+        .map(|mean: &Option<Interval>| mean.as_ref().map_or("–".into(), show::interval));
     LabelRow {
         label: label.to_owned(),
         means: means.collect(),
@@ -300,29 +299,33 @@ fn site_rows(label: &str, runs: &[RunSummary]) -> Vec<SiteRow> {
     let Some(first) = runs.first() else {
         return Vec::new();
     };
-    let row = |(index, site): (usize, &SiteSummary)| {
-        let loads: Vec<LoadShares> = runs
-            .iter()
-            .filter_map(|run| run.sites.get(index))
-            .map(|site| site.load)
-            .collect();
-        let share = |part: fn(&LoadShares) -> f64| {
-            let shares: Vec<f64> = loads.iter().map(part).collect();
-            show::percent(mean(&shares).unwrap_or(0.0))
-        };
-        SiteRow {
-            label: label.to_owned(),
-            name: site.name.clone(),
-            processors: show::count(site.processors.into()),
-            load: [
-                share(|load| load.grid_running),
-                share(|load| load.grid_held),
-                share(|load| load.local),
-                share(|load| load.down),
-            ],
-        }
-    };
-    first.sites.iter().enumerate().map(row).collect()
+    first
+        .sites
+        .iter()
+        .enumerate()
+        .map(|(index, site): (usize, &SiteSummary)| {
+            let loads: Vec<LoadShares> = runs
+                .iter()
+                .filter_map(|run| run.sites.get(index))
+                .map(|site| site.load)
+                .collect();
+            let share = |part: fn(&LoadShares) -> f64| {
+                let shares: Vec<f64> = loads.iter().map(part).collect();
+                show::percent(mean(&shares).unwrap_or(0.0))
+            };
+            SiteRow {
+                label: label.to_owned(),
+                name: site.name.clone(),
+                processors: show::count(site.processors.into()),
+                load: [
+                    share(|load| load.grid_running),
+                    share(|load| load.grid_held),
+                    share(|load| load.local),
+                    share(|load| load.down),
+                ],
+            }
+        })
+        .collect()
 }
 
 /// All counters, with those that every run has first.

@@ -196,15 +196,17 @@ impl LoadShares {
 
 /// Every site of a run on its own.
 fn sites(run: &RunRecord) -> Vec<SiteSummary> {
-    let summary = |site: &SiteTrace| SiteSummary {
-        name: site.name.clone(),
-        processors: site.processors,
-        load: LoadShares::of(
-            means(&site.load, run.span(), LoadRecord::stacked),
-            u64::from(site.processors),
-        ),
-    };
-    run.sites.iter().map(summary).collect()
+    run.sites
+        .iter()
+        .map(|site: &SiteTrace| SiteSummary {
+            name: site.name.clone(),
+            processors: site.processors,
+            load: LoadShares::of(
+                means(&site.load, run.span(), LoadRecord::stacked),
+                u64::from(site.processors),
+            ),
+        })
+        .collect()
 }
 
 /// Waits of the jobs that started.

@@ -50,9 +50,12 @@ fn header(comparison: &LabelComparison) -> Vec<String> {
 
 /// A metric by label.
 fn means(row: &MetricRow) -> Vec<String> {
-    let shown = |mean: &Option<Interval>| mean.as_ref().map_or("-".to_owned(), show::interval);
     std::iter::once(row.metric.title().to_owned())
-        .chain(row.means.iter().map(shown))
+        .chain(
+            row.means.iter().map(|mean: &Option<Interval>| {
+                mean.as_ref().map_or("-".to_owned(), show::interval)
+            }),
+        )
         .collect()
 }
 
@@ -88,13 +91,15 @@ fn aligned(rows: &[Vec<String>]) -> String {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().enumerate();
-        let padded = cells.map(|(column, cell)| format!("{cell:<width$}", width = width(column)));
-        format!(
-            "{}\n",
-            padded.collect::<Vec<String>>().join("  ").trim_end()
-        )
-    };
-    rows.iter().map(line).collect()
+    rows.iter()
+        .map(|row: &Vec<String>| {
+            let cells = row.iter().enumerate();
+            let padded =
+                cells.map(|(column, cell)| format!("{cell:<width$}", width = width(column)));
+            format!(
+                "{}\n",
+                padded.collect::<Vec<String>>().join("  ").trim_end()
+            )
+        })
+        .collect()
 }

@@ -88,11 +88,13 @@ pub(crate) fn stretched(times: Vec<Times>, by: f64) -> Vec<Times> {
         return times;
     }
     let longer = |estimate: DurationMs| DurationMs((estimate.0 as f64 * by).round() as u64);
-    let stretch = |times: Times| Times {
-        estimate: longer(times.estimate).max(SHORTEST_RUN_TIME),
-        ..times
-    };
-    times.into_iter().map(stretch).collect()
+    times
+        .into_iter()
+        .map(|times: Times| Times {
+            estimate: longer(times.estimate).max(SHORTEST_RUN_TIME),
+            ..times
+        })
+        .collect()
 }
 
 fn as_given(job: &RawJob, exact: Times, notes: &mut SourceNotes) -> Times {

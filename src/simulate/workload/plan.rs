@@ -107,17 +107,22 @@ impl WorkloadOptions {
         let times = stretched(times, self.estimates_times);
         let mut inputs = self.stream("inputs");
         let mut priorities = self.stream("priorities");
-        let plan = |(Placeable { job, components }, times): (Placeable, Times)| WorkloadJob {
-            at: begin + scaled(job.submitted, self.load_scale),
-            components,
-            run_time: times.run_time,
-            estimate: times.estimate,
-            name: job.number.to_string(),
-            input: drawn(&self.inputs, &mut inputs).cloned(),
-            priority: drawn(&self.priorities, &mut priorities)
-                .map_or(Priority::default(), |priority| *priority),
-        };
-        Ok(placeable.into_iter().zip(times).map(plan).collect())
+        Ok(placeable
+            .into_iter()
+            .zip(times)
+            .map(
+                |(Placeable { job, components }, times): (Placeable, Times)| WorkloadJob {
+                    at: begin + scaled(job.submitted, self.load_scale),
+                    components,
+                    run_time: times.run_time,
+                    estimate: times.estimate,
+                    name: job.number.to_string(),
+                    input: drawn(&self.inputs, &mut inputs).cloned(),
+                    priority: drawn(&self.priorities, &mut priorities)
+                        .map_or(Priority::default(), |priority| *priority),
+                },
+            )
+            .collect())
     }
 
     fn check(&self) -> Result<(), WorkloadError> {

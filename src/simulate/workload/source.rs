@@ -166,21 +166,23 @@ pub(super) fn poisson_jobs(
         return Ok(Vec::new());
     };
     let mut arrivals = PoissonArrivals::new(*mean_interarrival)?;
-    let draw = |number| {
-        let submitted = arrivals.next_arrival(rng);
-        let run_time = DurationMs(rng.random_range(shortest.0..=longest.0));
-        let size = sizes[rng.random_range(0..sizes.len())];
-        let processors = size.processors();
-        let job = GeneratedJob {
-            submitted,
-            run_time,
-            processors,
-            interactive: false,
-        };
-        RawJob {
-            components: size.count(),
-            ..RawJob::generated(number, &job)
-        }
-    };
-    Ok((1..).take(*jobs).map(draw).collect())
+    Ok((1..)
+        .take(*jobs)
+        .map(|number| {
+            let submitted = arrivals.next_arrival(rng);
+            let run_time = DurationMs(rng.random_range(shortest.0..=longest.0));
+            let size = sizes[rng.random_range(0..sizes.len())];
+            let processors = size.processors();
+            let job = GeneratedJob {
+                submitted,
+                run_time,
+                processors,
+                interactive: false,
+            };
+            RawJob {
+                components: size.count(),
+                ..RawJob::generated(number, &job)
+            }
+        })
+        .collect())
 }

@@ -159,8 +159,10 @@ impl ContractClient {
     /// Everything below a prefix, as text.
     pub fn texts(&self, prefix: &str) -> Vec<(String, u64, String)> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let show = |stored: Stored| (text(&stored.key.0), stored.version.0, text(&stored.value));
-        self.scan(prefix).into_iter().map(show).collect()
+        self.scan(prefix)
+            .into_iter()
+            .map(|stored: Stored| (text(&stored.key.0), stored.version.0, text(&stored.value)))
+            .collect()
     }
 }
 

@@ -230,8 +230,7 @@ mod tests {
                     }
                 }
             }
-            let cut = |key: &Vec<u8>| key[..key.len() / 2].to_vec();
-            let shorter: Vec<_> = prefixes.iter().map(cut).collect();
+            let shorter: Vec<_> = prefixes.iter().map(|key: &Vec<u8>| key[..key.len() / 2].to_vec()).collect();
             for prefix in prefixes.iter().chain(&shorter).chain([&Vec::new()]) {
                 prop_assert_eq!(values.get(prefix).map(|bytes| bytes[0]), model.get(prefix).copied());
                 let shown: Vec<_> =

@@ -179,9 +179,8 @@ mod tests {
             .collect();
         again.iter_mut().for_each(|component| component.attempt = 6);
         let twice = read(&adopt(second, store(&Block { components: again })));
-        let whose = |attempt: u32| twice[59].instance_of(Attempt(attempt), third);
         assert_eq!(
-            [1, 4, 5, 6, 7].map(whose),
+            [1, 4, 5, 6, 7].map(|attempt: u32| twice[59].instance_of(Attempt(attempt), third)),
             [first, first, second, second, third]
         );
     }

@@ -73,8 +73,11 @@ impl Commons {
     /// A specification in which they stand elsewhere: whose they are, and how many bytes that are;
     /// `None` if it has none of them.
     pub(super) fn cut(&self, spec: &JobSpec) -> Option<(Wire, JobId, usize)> {
-        let has_one = |text: &Arc<str>| self.numbers.contains_key(&text.as_ptr());
-        if self.numbers.is_empty() || !spec.long_texts().any(has_one) {
+        if self.numbers.is_empty()
+            || !spec
+                .long_texts()
+                .any(|text: &Arc<str>| self.numbers.contains_key(&text.as_ptr()))
+        {
             return None;
         }
         let mut wire: Wire = spec.to_wire();

@@ -43,11 +43,12 @@ fn each_value(
     DRAFT.with_borrow_mut(|draft| {
         draft.clear();
         draft.extend_from_slice(ALONE);
-        let unwritable = |error: serde_json::Error| RecordError::Unwritable {
-            what: base.to_string(),
-            problem: error.to_string(),
-        };
-        json::append(draft, record).map_err(unwritable)?;
+        json::append(draft, record).map_err(|error: serde_json::Error| {
+            RecordError::Unwritable {
+                what: base.to_string(),
+                problem: error.to_string(),
+            }
+        })?;
         let cut = cut(base, draft, take);
         draft.shrink_to(CHUNK_BYTES);
         cut

@@ -67,11 +67,10 @@ pub(super) fn cut_spec(journal: &dyn Journal, job: &Job) -> Result<Option<CutSpe
         parts.take(&stored.key, chunk, &stored.value)
     })?;
     let birth: BirthText = parts.read(&what)?;
-    let cut = |common| CutSpec {
+    Ok(birth.common.map(|common| CutSpec {
         text: birth.spec.get().to_owned(),
         common,
-    };
-    Ok(birth.common.map(cut))
+    }))
 }
 
 #[derive(Serialize, Deserialize)]

@@ -159,15 +159,14 @@ impl SledShared {
     fn walk_ahead(&self, walk: &Mutex<Before>, visit: Visit<'_>) -> Result<(), StoreError> {
         std::thread::scope(|scope| {
             let (sender, chunks) = sync_channel(AHEAD);
-            let read = move || {
-                // Nobody receives any more: enough was seen.
-                let _ = self
-                    .chunks(walk, b"")
-                    .try_for_each(|found| sender.send(found));
-            };
             let thread = std::thread::Builder::new().name("store-reader".into());
             let reader = thread
-                .spawn_scoped(scope, read)
+                .spawn_scoped(scope, move || {
+                    // Nobody receives any more: enough was seen.
+                    let _ = self
+                        .chunks(walk, b"")
+                        .try_for_each(|found| sender.send(found));
+                })
                 .map_err(|source| StoreError::Io {
                     path: self.path.display().to_string(),
                     action: "read",

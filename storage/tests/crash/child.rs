@@ -49,12 +49,17 @@ fn append_and_tell() {
             .unwrap();
     });
     let mut last = 0;
-    let mut load = |stored: Stored| {
-        if stored.key == Key::from("count") {
-            last = std::str::from_utf8(&stored.value).unwrap().parse().unwrap();
-        }
-    };
-    let opened = open_and_load(&directory, &StoreOptions::new(engine), sink, &mut load).unwrap();
+    let opened = open_and_load(
+        &directory,
+        &StoreOptions::new(engine),
+        sink,
+        &mut |stored: Stored| {
+            if stored.key == Key::from("count") {
+                last = std::str::from_utf8(&stored.value).unwrap().parse().unwrap();
+            }
+        },
+    )
+    .unwrap();
     let mut next = last + 1;
     let mut append = |count: u64| {
         for k in next..next + count {

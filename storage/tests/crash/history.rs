@@ -95,19 +95,22 @@ impl Store {
     /// Opens it, and checks that it holds a prefix of the history, whole.
     pub(crate) fn open(path: &Path, engine: EngineKind) -> Result<Self, StoreError> {
         let mut values = Values::new();
-        let mut load = |stored: Stored| {
-            values.insert(stored.key, (stored.version, stored.value));
-        };
         let (sink, reports) = channel_sink();
-        let opened = open_and_load(path, &StoreOptions::new(engine), sink, &mut load)?;
-        let count = |(_, value): &(Version, Box<[u8]>)| {
-            std::str::from_utf8(value)
-                .ok()
-                .and_then(|text| text.parse().ok())
-        };
+        let opened = open_and_load(
+            path,
+            &StoreOptions::new(engine),
+            sink,
+            &mut |stored: Stored| {
+                values.insert(stored.key, (stored.version, stored.value));
+            },
+        )?;
         let last = values
             .get(&Key::from("count"))
-            .map_or(Some(0), count)
+            .map_or(Some(0), |(_, value): &(Version, Box<[u8]>)| {
+                std::str::from_utf8(value)
+                    .ok()
+                    .and_then(|text| text.parse().ok())
+            })
             .unwrap();
         assert!(
             values == after(last),

@@ -56,12 +56,11 @@ impl Place {
     }
 
     pub(crate) fn load_by(&self, mut loader: Loader) -> LoadedRecords {
-        let mut load = |stored: Stored| loader.take(stored).unwrap();
         memory::open_and_load(
             &self.disk.copy(),
             InstanceId::from_random(1),
             Arc::new(|_| {}),
-            &mut load,
+            &mut |stored: Stored| loader.take(stored).unwrap(),
         )
         .unwrap();
         loader.finish().unwrap()

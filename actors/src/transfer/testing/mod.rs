@@ -45,15 +45,14 @@ pub(crate) use site::FakeSite;
 
 /// Runs a test in its own system, under a clock that jumps from timer to timer.
 pub(crate) fn paused<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F) {
-    let runtime = || {
+    let system = System::with_tokio_rt(|| {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder
             .enable_all()
             .start_paused(true)
             .build()
             .expect("a runtime")
-    };
-    let system = System::with_tokio_rt(runtime);
+    });
     // As a task among the actors', so that a test that yields lets one of theirs run.
     let ended = system.block_on(async { actix_rt::spawn(test()).await });
     if let Err(problem) = ended {
@@ -229,9 +228,10 @@ impl MemoryWorld {
     ) -> Self {
         let (sink, reports) = report_channel();
         let mut loader = Loader::default();
-        let mut load = |stored| loader.take(stored).expect("a record");
         let instance = InstanceId::from_random(7);
-        let opened = memory::open_and_load(&disk, instance, sink, &mut load);
+        let opened = memory::open_and_load(&disk, instance, sink, &mut |stored| {
+            loader.take(stored).expect("a record")
+        });
         let opened = opened.expect("a store in memory");
         let view = view_of(loader.finish().expect("records"));
         let letters = Arc::new(Letters::default());
@@ -543,8 +543,6 @@ fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
     let pairs = sites
         .clone()
         .flat_map(|from| sites.clone().map(move |to| (from, to)));
-    let link =
-        |(from, to): (&SiteName, &SiteName)| ((from.clone(), to.clone()), BitsPerSecond(1_000_000));
     Settings {
         job: Default::default(),
         limits: Default::default(),
@@ -565,7 +563,12 @@ fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
         submit_settle: BTreeMap::new(),
         transfer: Default::default(),
         bids: Default::default(),
-        links: pairs.filter(|(from, to)| from != to).map(link).collect(),
+        links: pairs
+            .filter(|(from, to)| from != to)
+            .map(|(from, to): (&SiteName, &SiteName)| {
+                ((from.clone(), to.clone()), BitsPerSecond(1_000_000))
+            })
+            .collect(),
         network: Default::default(),
         staging: BTreeMap::new(),
         calls_per_site: 8,

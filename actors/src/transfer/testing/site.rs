@@ -314,8 +314,11 @@ impl Files for FakeSite {
         if inside.store.contains(&order.content.digest) {
             return Ok(());
         }
-        let runs = |copy: &FakeCopy| !copy.stopped;
-        if !inside.copies.get(&order.nonce).is_some_and(runs) {
+        if !inside
+            .copies
+            .get(&order.nonce)
+            .is_some_and(|copy: &FakeCopy| !copy.stopped)
+        {
             let copy = FakeCopy {
                 order: order.clone(),
                 began: Instant::now(),

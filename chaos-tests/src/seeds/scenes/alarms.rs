@@ -117,8 +117,11 @@ fn told(chance: &mut StdRng) -> Result<Vec<String>> {
         scene
             .when(DAY, |scene| !owed(scene, &site).is_empty())
             .await?;
-        let over = |scene: &StagedScene| owed(scene, &site).iter().all(|(.., sent)| sent.is_some());
-        scene.when(DAY, over).await?;
+        scene
+            .when(DAY, |scene: &StagedScene| {
+                owed(scene, &site).iter().all(|(.., sent)| sent.is_some())
+            })
+            .await?;
         at_rest(&scene).await;
         let metrics = &scene.plane_run.plane.shared().metrics.notifications;
         let sent = metrics.with_label_values(&["sent"]).get();
@@ -175,11 +178,10 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
         if !cancels {
             too_soon(&scene, id, &site).await?;
         }
-        let silent = |scene: &StagedScene| {
+        scene.until(DAY, |scene: &StagedScene| {
             let standing = scene.plane_run.plane.site(&site);
             standing.is_some_and(|site| matches!(site.report.contact, Contact::Unreachable { .. }))
-        };
-        scene.until(DAY, silent).await?;
+        }).await?;
         let explained = scene.plane_run.plane.explain(&*scene.job(id)?).silence;
         let why = "which does not answer";
         let attempt = SilentAttempt { component: "part-0".into(), site: site.clone(), why };
@@ -303,12 +305,13 @@ fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
             scene.job(fixed)?.phase.kind(),
             PhaseKind::Placed,
         );
-        let done = |scene: &StagedScene| {
-            placed
-                .iter()
-                .all(|id| scene.job(*id).is_ok_and(|job| job.is_final()))
-        };
-        scene.when(DAY, done).await?;
+        scene
+            .when(DAY, |scene: &StagedScene| {
+                placed
+                    .iter()
+                    .all(|id| scene.job(*id).is_ok_and(|job| job.is_final()))
+            })
+            .await?;
         at_rest(&scene).await;
         Ok(())
     })

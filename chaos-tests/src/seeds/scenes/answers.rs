@@ -156,12 +156,6 @@ async fn classes(scene: &StagedScene, runs: JobId, waits: JobId) -> Result<()> {
 /// One ends, by itself or by its user; then nothing changes it any more. The other begins at
 /// that moment.
 async fn over(scene: &StagedScene, (runs, waits): (JobId, JobId), cancels: bool) -> Result<()> {
-    let is_over = move |scene: &StagedScene| scene.job(runs).is_ok_and(|job| job.is_final());
-    let place = move |scene: &StagedScene| {
-        scene
-            .job(waits)
-            .is_ok_and(|job| matches!(job.phase, JobPhase::Running { .. }))
-    };
     let asked = scene.now();
     if cancels {
         let answer = scene.ask(ApiRequest::Cancel(vec![runs])).await?;
@@ -171,12 +165,22 @@ async fn over(scene: &StagedScene, (runs, waits): (JobId, JobId), cancels: bool)
             ApiAnswer::Jobs(vec![(runs, done())]),
         );
     }
-    let at = scene.when(DAY, is_over).await?;
+    let at = scene
+        .when(DAY, move |scene: &StagedScene| {
+            scene.job(runs).is_ok_and(|job| job.is_final())
+        })
+        .await?;
     let soon = asked <= at && at <= asked + HINTS;
     scene.check(!cancels || soon, || {
         format!("cancelled at {asked:?}, over at {at:?}")
     });
-    let next = scene.when(DAY, place).await?;
+    let next = scene
+        .when(DAY, move |scene: &StagedScene| {
+            scene
+                .job(waits)
+                .is_ok_and(|job| matches!(job.phase, JobPhase::Running { .. }))
+        })
+        .await?;
     scene.check(at <= next && next <= at + HINTS, || {
         format!("the next begins {}", next.since(at))
     });

@@ -252,10 +252,17 @@ fn entry(scene: &StagedScene, name: usize) -> Result<Option<Vec<(String, FilePla
     let view = scene.plane_run.plane.view();
     let file = view.files.get(&file_name(name)?).cloned();
     let entry = file.and_then(|file| file.entry.clone());
-    let replicas = |(site, place): &(cospan_domain::ids::SiteName, FilePlace)| {
-        (site.to_string(), place.clone())
-    };
-    Ok(entry.map(|entry| entry.replicas.iter().map(replicas).collect()))
+    Ok(entry.map(|entry| {
+        entry
+            .replicas
+            .iter()
+            .map(
+                |(site, place): &(cospan_domain::ids::SiteName, FilePlace)| {
+                    (site.to_string(), place.clone())
+                },
+            )
+            .collect()
+    }))
 }
 
 /// A name that nobody reads stands for something else at once.

@@ -357,12 +357,13 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
             claimed_at(&scene, id),
             Some(SUBMITTED),
         );
-        let back = |scene: &StagedScene| {
-            scene
-                .job(id)
-                .is_ok_and(|job| !matches!(job.phase, JobPhase::Claiming { .. }))
-        };
-        let lost = scene.when(DAY, back).await?;
+        let lost = scene
+            .when(DAY, |scene: &StagedScene| {
+                scene
+                    .job(id)
+                    .is_ok_and(|job| !matches!(job.phase, JobPhase::Claiming { .. }))
+            })
+            .await?;
         scene.check(
             lost.since(SUBMITTED) >= timeout && lost <= SUBMITTED + timeout + HINTS,
             || format!("given up after {}, not {timeout}", lost.since(SUBMITTED)),

@@ -287,11 +287,10 @@ async fn comes_from(scene: &StagedScene, tale: CopyTale, file: usize, site: usiz
         tale.size().0 / FAR
     };
     let whole = looks(takes).last().copied().unwrap_or_default();
-    let of_file = |(_, what): &TimedItem<String>| what.starts_with(&format!("{}", file + 1));
     let came = scene
         .copied(&site_name(2)?, begun)
         .into_iter()
-        .filter(of_file);
+        .filter(|(_, what): &TimedItem<String>| what.starts_with(&format!("{}", file + 1)));
     let came: Vec<_> = came.take(4).collect();
     let from = format!("{} copying from {}", file + 1, site_name(site)?);
     let waiting = (0, format!("{} waiting", file + 1));

@@ -207,12 +207,11 @@ fn stop(lasts: DurationMs) {
 
 /// When the gates of the first round were opened, until now.
 fn opened(world: &World) -> Vec<Timestamp> {
-    let first = |entry: &&LedgerEntry| matches!(entry.deed, LedgerEvent::Opened(Round(1), _));
     world
         .ledger()
         .entries()
         .iter()
-        .filter(first)
+        .filter(|entry: &&LedgerEntry| matches!(entry.deed, LedgerEvent::Opened(Round(1), _)))
         .map(|entry| entry.at)
         .collect()
 }
@@ -264,9 +263,12 @@ fn judge(
         }
     };
     check(job.phase.kind() == PhaseKind::Finished, "it ended");
-    let ran = |life: &&AdmittedAttempt| life.round == round && life.exited == Some(0);
     check(
-        lives.values().filter(ran).count() == story.parts,
+        lives
+            .values()
+            .filter(|life: &&AdmittedAttempt| life.round == round && life.exited == Some(0))
+            .count()
+            == story.parts,
         "it ended without all payloads",
     );
     // For a clock that was set a moment may be an hour.

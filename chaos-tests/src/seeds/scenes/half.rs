@@ -31,8 +31,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
             scene.plan(after, site, SiteFault::Silent(true))?;
         }
         let most = apart + lost_after + lost_after + DurationMs(60_000);
-        let isolated = |scene: &super::stage::StagedScene| scene.metrics().isolated.get() == 1;
-        scene.until(most, isolated).await?;
+        scene
+            .until(most, |scene: &super::stage::StagedScene| {
+                scene.metrics().isolated.get() == 1
+            })
+            .await?;
         scene.pass(DurationMs(SOON * poll.0)).await;
         scene.same(
             "isolated although a site answers",

@@ -127,15 +127,16 @@ mod dying {
         );
         scene.ask(ApiRequest::Thaw(vec![id])).await?;
         at_rest(scene).await;
-        let over = move |scene: &StagedScene| {
-            let mut jobs = [JobId(1), JobId(2)].into_iter();
-            jobs.all(|id| {
-                scene
-                    .job(id)
-                    .is_ok_and(|job| matches!(job.phase, JobPhase::Finished { .. }))
+        scene
+            .when(DAY, move |scene: &StagedScene| {
+                let mut jobs = [JobId(1), JobId(2)].into_iter();
+                jobs.all(|id| {
+                    scene
+                        .job(id)
+                        .is_ok_and(|job| matches!(job.phase, JobPhase::Finished { .. }))
+                })
             })
-        };
-        scene.when(DAY, over).await?;
+            .await?;
         at_rest(scene).await;
         Ok(())
     }

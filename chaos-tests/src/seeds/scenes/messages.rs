@@ -42,8 +42,10 @@ fn names(count: usize) -> Result<Vec<TargetName>> {
 
 fn stage(targets: &[TargetName], chance: &mut StdRng) -> Result<SceneStage> {
     let mut stage = SceneStage::of(&[64], chance.random())?;
-    let address = |name: &TargetName| (name.clone(), format!("mail:{name}").into());
-    stage.settings.targets = targets.iter().map(address).collect();
+    stage.settings.targets = targets
+        .iter()
+        .map(|name: &TargetName| (name.clone(), format!("mail:{name}").into()))
+        .collect();
     Ok(stage)
 }
 

@@ -144,8 +144,10 @@ async fn goes(
 ) -> Result<()> {
     scene.pass(keeps + DurationMs(1_000)).await;
     let digest = output(scene, id)?.0[0];
-    let of = |(_, what): &TimedItem<String>| what.starts_with(&format!("{digest} "));
-    let lived = scene.copied(&site_name(to)?, since).into_iter().filter(of);
+    let lived = scene
+        .copied(&site_name(to)?, since)
+        .into_iter()
+        .filter(|(_, what): &TimedItem<String>| what.starts_with(&format!("{digest} ")));
     // Others may have happened in the same millisecond, before.
     let lived: Vec<_> = lived
         .skip_while(|(_, what)| !what.ends_with("unneeded"))

@@ -89,11 +89,10 @@ fn is_confirmed(job: &Job) -> bool {
         .reservation
         .as_deref()
         .filter(|reservation| !reservation.spent);
-    let is_so = |held: &JobReservations| {
+    reservation.is_some_and(|held: &JobReservations| {
         let beside = held.other.as_ref().map(|other| &other.search);
         beside.unwrap_or(&held.search).standing() == SearchState::Confirmed
-    };
-    reservation.is_some_and(is_so)
+    })
 }
 
 fn told(scene: &StagedScene, job: JobId, name: &str) -> bool {
@@ -275,8 +274,9 @@ fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.until_ended(&[id]).await?;
         let earliest = start(LATER).window.earliest;
         let began = began_at(&scene);
-        let early = || format!("it began at {began:?}, before {earliest:?}");
-        scene.check(began.iter().all(|at| *at >= earliest), early);
+        scene.check(began.iter().all(|at| *at >= earliest), || {
+            format!("it began at {began:?}, before {earliest:?}")
+        });
         let claimed = is_claimed(&scene, id);
         scene.check(!claimed, || {
             "it was placed where nothing is promised".into()

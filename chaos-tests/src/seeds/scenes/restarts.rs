@@ -80,12 +80,13 @@ async fn before(scene: &StagedScene, tale: RestartTale) -> Result<LeftBehind> {
     let ended = scene.submit(spec(1, 100, 0)?).await?;
     scene.until_ended(&[ended]).await?;
     let running = scene.submit(spec(12, tale.run, 0)?).await?;
-    let begins = |scene: &StagedScene| {
-        scene
-            .job(running)
-            .is_ok_and(|job| matches!(job.phase, JobPhase::Running { .. }))
-    };
-    scene.until(DurationMs(60_000), begins).await?;
+    scene
+        .until(DurationMs(60_000), |scene: &StagedScene| {
+            scene
+                .job(running)
+                .is_ok_and(|job| matches!(job.phase, JobPhase::Running { .. }))
+        })
+        .await?;
     let mut waiting = Vec::new();
     let mut frozen = Vec::new();
     for _ in 0..tale.frozen {

@@ -238,11 +238,11 @@ impl StagedScene {
     /// They have not within a day.
     pub(super) async fn until_ended(&self, jobs: &[JobId]) -> Result<Timestamp> {
         let day = DurationMs::from_secs(86_400);
-        let ended = |scene: &Self| {
+        self.until(day, |scene: &Self| {
             jobs.iter()
                 .all(|id| scene.job(*id).is_ok_and(|job| job.is_final()))
-        };
-        self.until(day, ended).await
+        })
+        .await
     }
 
     /// Lets so much time pass.

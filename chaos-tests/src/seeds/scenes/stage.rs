@@ -120,22 +120,6 @@ impl SceneStage {
     }
 
     fn environment(&self) -> SimEnvironment {
-        let site = |(number, (name, processors)): (usize, &(SiteName, u32))| {
-            let locals = self.locals.iter().filter(|(at, _)| *at == number);
-            let here = self.files.iter().filter(|(_, _, at)| at.contains(name));
-            ClusterSpec {
-                name: name.clone(),
-                nodes: 1,
-                processors_per_node: *processors,
-                discipline: Discipline::Fcfs,
-                local_jobs: locals.map(|(_, job)| *job).collect(),
-                queues: false,
-                reserves: self.granting.contains(&number),
-                files: here
-                    .map(|(path, content, _)| (path.clone(), *content))
-                    .collect(),
-            }
-        };
         let links = self
             .settings
             .links
@@ -151,7 +135,27 @@ impl SceneStage {
                     .unwrap_or_default(),
             });
         let links: Vec<LinkSpec> = links.collect();
-        let sites = self.sites.iter().enumerate().map(site).collect();
+        let sites = self
+            .sites
+            .iter()
+            .enumerate()
+            .map(|(number, (name, processors)): (usize, &(SiteName, u32))| {
+                let locals = self.locals.iter().filter(|(at, _)| *at == number);
+                let here = self.files.iter().filter(|(_, _, at)| at.contains(name));
+                ClusterSpec {
+                    name: name.clone(),
+                    nodes: 1,
+                    processors_per_node: *processors,
+                    discipline: Discipline::Fcfs,
+                    local_jobs: locals.map(|(_, job)| *job).collect(),
+                    queues: false,
+                    reserves: self.granting.contains(&number),
+                    files: here
+                        .map(|(path, content, _)| (path.clone(), *content))
+                        .collect(),
+                }
+            })
+            .collect();
         let world = World::new(sites, &links, self.pace, self.seed, BEGINS);
         let call_faults = CallFaultModel::new(self.fault_rates.clone(), self.seed);
         call_faults.watch_calls();
@@ -270,13 +274,12 @@ impl SceneStage {
             first,
         )?)?;
         let plan = RunPlan::undisturbed(left.at + pause, self.seed ^ 1);
-        let last = |scene| second(scene, left.result);
         let over = survives(reign_over(
             &environment,
             plan,
             Vec::new(),
             Curtain::AtOnce,
-            last,
+            |scene| second(scene, left.result),
         )?)?;
         Ok([left.found, over.found].concat())
     }

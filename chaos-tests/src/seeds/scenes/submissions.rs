@@ -339,12 +339,13 @@ async fn closed_sites(scene: &StagedScene) -> Result<()> {
     });
     order(scene, &site, SiteOrder::Thaw).await?;
     let at = scene.now();
-    let placed = |scene: &StagedScene| {
-        scene
-            .job(jobs[0].id)
-            .is_ok_and(|job| job.instants.placed.is_some())
-    };
-    let placed_at = scene.until(DurationMs(60_000), placed).await?;
+    let placed_at = scene
+        .until(DurationMs(60_000), |scene: &StagedScene| {
+            scene
+                .job(jobs[0].id)
+                .is_ok_and(|job| job.instants.placed.is_some())
+        })
+        .await?;
     scene.same("when a job is placed whose site is thawed", placed_at, at);
     scene.pass(DurationMs(60_000)).await;
     Ok(())

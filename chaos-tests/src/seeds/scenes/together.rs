@@ -56,17 +56,21 @@ async fn ask_all(scene: &StagedScene, requests: Vec<Vec<Submission>>) -> Vec<Joi
 
 fn rows(first: u64, sizes: &[usize]) -> Vec<JointAnswer> {
     let mut next = first;
-    let row = |size: &usize| {
-        let ids = next..next + *size as u64;
-        next = ids.end;
-        let fresh = |id| SubmittedJob {
-            id: JobId(id),
-            repeated: false,
-            group: None,
-        };
-        Ok(ApiAnswer::Submitted(ids.map(fresh).collect()))
-    };
-    sizes.iter().map(row).collect()
+    sizes
+        .iter()
+        .map(|size: &usize| {
+            let ids = next..next + *size as u64;
+            next = ids.end;
+            Ok(ApiAnswer::Submitted(
+                ids.map(|id| SubmittedJob {
+                    id: JobId(id),
+                    repeated: false,
+                    group: None,
+                })
+                .collect(),
+            ))
+        })
+        .collect()
 }
 
 /// How many jobs each change brought.

@@ -28,8 +28,7 @@ fn time(need: &BidNeed, route: &Route) -> Result<f64, Decline> {
 
 /// A copy costs nothing; and over the link that costs most the input may come faster.
 pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> String {
-    let away = |route: &&Route| matches!(route, Route::From { .. });
-    let sizes = offer.routes.iter().filter(away).map(Route::size);
+    let sizes = offer.routes.iter().filter(|route: &&Route| matches!(route, Route::From { .. })).map(Route::size);
     match sizes.reduce(|sum, size| Bytes(sum.0.saturating_add(size.0))) {
         None => "a faster placement.local_bandwidth".into(),
         Some(size) => {

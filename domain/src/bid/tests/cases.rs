@@ -203,8 +203,14 @@ fn a_job_is_cut_in_the_order_of_the_sites() {
 #[test]
 fn what_would_bring_a_site_nearer_is_told_as_an_amount() {
     let told = |need: &BidNeed, site: &SiteMeans, nearest: f64| {
-        let name = |site: usize| format!("S{}", site + 1);
-        remedy(&bid(need, site).unwrap(), need, site, nearest, &name).unwrap_or_default()
+        remedy(
+            &bid(need, site).unwrap(),
+            need,
+            site,
+            nearest,
+            &|site: usize| format!("S{}", site + 1),
+        )
+        .unwrap_or_default()
     };
     let [first, second, third] = sites();
     assert_eq!(told(&job(150), &first, 0.0), "60 more free processors");

@@ -10,9 +10,11 @@ fn distances(need: &BidNeed, sites: &[SiteMeans]) -> Vec<f64> {
 }
 
 fn assert_near(found: &[f64], expected: &[f64]) {
-    let near = |(found, expected): (&f64, &f64)| is_near(*found, *expected);
     assert!(
-        found.iter().zip(expected).all(near),
+        found
+            .iter()
+            .zip(expected)
+            .all(|(found, expected): (&f64, &f64)| is_near(*found, *expected)),
         "{found:?} instead of {expected:?}"
     );
 }

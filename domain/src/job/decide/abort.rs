@@ -205,13 +205,17 @@ pub(super) fn abandon(
 
 /// Leaves a site that is being emptied, as long as no payload may have begun.
 pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), JobRejection> {
-    let there = |component: &crate::job::state::Component| {
-        component
-            .placement
-            .as_ref()
-            .is_some_and(|placement| placement.site == *site)
-    };
-    if !draft.job.components.iter().any(there) {
+    if !draft
+        .job
+        .components
+        .iter()
+        .any(|component: &crate::job::state::Component| {
+            component
+                .placement
+                .as_ref()
+                .is_some_and(|placement| placement.site == *site)
+        })
+    {
         return Err(JobRejection::Stale);
     }
     match draft.job.phase {

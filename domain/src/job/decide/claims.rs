@@ -19,15 +19,16 @@ pub(super) fn claim(
     attempt: ClaimTry,
     external: &ExternalState,
 ) -> Result<(), JobRejection> {
-    let idle = |index: &ComponentIndex| {
-        let component = draft.job.components.get(index.0 as usize);
-        component.is_some_and(|component| matches!(component.run, AttemptState::Idle))
-    };
     let mut components = attempt
         .start
         .iter()
         .chain(attempt.moves.iter().map(|(index, _)| index));
-    if attempt.round != draft.job.round || !components.all(idle) {
+    if attempt.round != draft.job.round
+        || !components.all(|index: &ComponentIndex| {
+            let component = draft.job.components.get(index.0 as usize);
+            component.is_some_and(|component| matches!(component.run, AttemptState::Idle))
+        })
+    {
         return Err(JobRejection::Stale);
     }
     // The try was planned on an older state: what it saw of input may be that of another site
@@ -149,8 +150,9 @@ pub(super) fn lost(
             }
         }
     }
-    let gives_up = || AttemptEnding::NeverRan(detail.clone());
-    let over = over.or_else(|| (next.is_some() && bug(Bug::MoveUnended)).then(gives_up));
+    let over = over.or_else(|| {
+        (next.is_some() && bug(Bug::MoveUnended)).then(|| AttemptEnding::NeverRan(detail.clone()))
+    });
     if let Some(how) = over {
         let attempt = draft.job.components[index.0 as usize].attempt;
         draft.emit(JobEventKind::AttemptEnded {

@@ -134,11 +134,12 @@ fn is_of(job: &MetaJob, plan: &FlexPlan, placements: &[Placement]) -> bool {
         return false;
     };
     let total: u64 = plan.parts.iter().map(|(_, count)| u64::from(*count)).sum();
-    let is_part = |((site, count), placement): (&(SiteName, u32), &Placement)| {
-        placement.site == *site && placement.share == Some(*count)
-    };
     placements.len() == plan.parts.len()
-        && plan.parts.iter().zip(placements).all(is_part)
+        && plan.parts.iter().zip(placements).all(
+            |((site, count), placement): (&(SiteName, u32), &Placement)| {
+                placement.site == *site && placement.share == Some(*count)
+            },
+        )
         && total == u64::from(shape.resources.processors)
 }
 
@@ -167,8 +168,10 @@ impl DivisionRequest<'_> {
         };
         let mut parts: Vec<CoallocationPart> = placements.iter().enumerate().map(part).collect();
         largest_first(&mut parts, MEMORY);
-        let of = |part: &CoallocationPart| vec![placements[part.component.0 as usize].clone()];
-        let placements = parts.iter().map(of).collect();
+        let placements = parts
+            .iter()
+            .map(|part: &CoallocationPart| vec![placements[part.component.0 as usize].clone()])
+            .collect();
         let windows_max = draft.parameters.reservation_windows;
         let window = self.window;
         let rankings = Vec::new();

@@ -45,10 +45,14 @@ pub(super) fn bring(
 }
 
 fn is_possible(forward: &Forward, plan: &PartsPlan) -> bool {
-    let can = |(part, site): (&WholePart, &SiteName)| {
-        part.choices.iter().any(|(choice, _)| choice == site)
-    };
-    plan.sites.len() == forward.parts.len() && forward.parts.iter().zip(&plan.sites).all(can)
+    plan.sites.len() == forward.parts.len()
+        && forward
+            .parts
+            .iter()
+            .zip(&plan.sites)
+            .all(|(part, site): (&WholePart, &SiteName)| {
+                part.choices.iter().any(|(choice, _)| choice == site)
+            })
 }
 
 /// What is asked for: starts from the planned one up to before what is promised, at the planned
@@ -67,24 +71,25 @@ fn wanted(
         plan.start
     };
     let window = StartWindow::new(plan.start, latest);
-    let part = |((part, whole), planned): ((&CoallocationPart, &WholePart), &SiteName)| {
-        let others = whole
-            .choices
-            .iter()
-            .map(|(site, _)| site)
-            .filter(|site| *site != planned);
-        let others = others.filter(|_| is_earlier);
-        CoallocationPart {
-            sites: [planned].into_iter().chain(others).cloned().collect(),
-            ..part.clone()
-        }
-    };
     let parts = old
         .parts
         .iter()
         .zip(&forward.parts)
         .zip(&plan.sites)
-        .map(part)
+        .map(
+            |((part, whole), planned): ((&CoallocationPart, &WholePart), &SiteName)| {
+                let others = whole
+                    .choices
+                    .iter()
+                    .map(|(site, _)| site)
+                    .filter(|site| *site != planned);
+                let others = others.filter(|_| is_earlier);
+                CoallocationPart {
+                    sites: [planned].into_iter().chain(others).cloned().collect(),
+                    ..part.clone()
+                }
+            },
+        )
         .collect();
     let tolerance = old.tolerance.min(latest.since(plan.start));
     // When and where was decided by what sites publish.

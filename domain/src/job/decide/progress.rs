@@ -303,11 +303,17 @@ fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
 /// From the decision to the common start: by then all wrappers have seen that their gates are open.
 fn go_lead(draft: &Draft<'_>) -> DurationMs {
     let parameters = draft.parameters;
-    let held = |component: &Component| match component.run {
-        AttemptState::AtGate { since, .. } => draft.now.since(since) >= parameters.gate_patience,
-        _ => false,
-    };
-    if draft.job.components.iter().any(held) {
+    if draft
+        .job
+        .components
+        .iter()
+        .any(|component: &Component| match component.run {
+            AttemptState::AtGate { since, .. } => {
+                draft.now.since(since) >= parameters.gate_patience
+            }
+            _ => false,
+        })
+    {
         parameters.go_lead.max(parameters.go_lead_held)
     } else {
         parameters.go_lead

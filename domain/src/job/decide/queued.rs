@@ -76,14 +76,18 @@ pub(super) fn begin_sooner(draft: &mut Draft<'_>) -> bool {
             && !component.given_back
             && component.not_before.is_some_and(|at| at > soon)
     };
-    let is_there = |component: &Component| matches!(component.run, AttemptState::AtGate { .. });
     let all = &draft.job.components;
     let late: Vec<ComponentIndex> = draft
         .indexes()
         .filter(|index| deferred(&all[index.0 as usize]))
         .collect();
     let others = all.iter().filter(|component| !deferred(component));
-    if late.is_empty() || late.len() == all.len() || !others.into_iter().all(is_there) {
+    if late.is_empty()
+        || late.len() == all.len()
+        || !others
+            .into_iter()
+            .all(|component: &Component| matches!(component.run, AttemptState::AtGate { .. }))
+    {
         return false;
     }
     let not_before = draft.now;

@@ -160,8 +160,10 @@ fn wanted(
         .filter(|(_, sites)| !sites.is_empty());
     let mut parts: Vec<CoallocationPart> = reserved.map(part).collect();
     largest_first(&mut parts, MEMORY);
-    let of = |part: &CoallocationPart| candidates[part.component.0 as usize].clone();
-    let placements = parts.iter().map(of).collect();
+    let placements = parts
+        .iter()
+        .map(|part: &CoallocationPart| candidates[part.component.0 as usize].clone())
+        .collect();
     let windows_max = parameters.reservation_windows;
     let rankings = kept(&parts, rankings);
     (
@@ -180,10 +182,9 @@ fn wanted(
 /// By part how its sites were ranked. Of several parts only the best sites are kept, for people,
 /// and nothing of very many: what a job keeps is bounded.
 fn kept(parts: &[CoallocationPart], rankings: &[Ranking]) -> Vec<Ranking> {
-    let of = |part: &CoallocationPart| rankings.get(part.component.0 as usize).cloned();
     let mut kept = parts
         .iter()
-        .map(of)
+        .map(|part: &CoallocationPart| rankings.get(part.component.0 as usize).cloned())
         .collect::<Option<Vec<_>>>()
         .unwrap_or_default();
     match kept.len() {

@@ -73,12 +73,16 @@ pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
         }
     }
     let now = draft.now;
-    let can_start = |component: &Component| {
-        let restart = component.restart.as_ref();
-        component.is_claimable(now) && restart.is_some_and(|r| r.step == RestartStep::Staged)
-    };
     let mut components = attempt.start;
-    components.retain(|index| draft.component(*index).is_some_and(can_start));
+    components.retain(|index| {
+        draft
+            .component(*index)
+            .is_some_and(|component: &Component| {
+                let restart = component.restart.as_ref();
+                component.is_claimable(now)
+                    && restart.is_some_and(|r| r.step == RestartStep::Staged)
+            })
+    });
     if !components.is_empty() {
         let preempting = attempt.preempting;
         draft.emit(JobEventKind::ComponentsClaimed {

@@ -40,8 +40,6 @@ impl Job {
             .reservation
             .as_deref()
             .filter(|_| self.may_be_moved(now))?;
-        let part =
-            |(part, asked): (usize, &CoallocationPart)| whole_part(reservation, part, asked, now);
         let parts = reservation.search.job.parts.iter().enumerate();
         let held = reservation.search.reserved().iter().flatten();
         let present = PartsPlan {
@@ -53,7 +51,11 @@ impl Job {
         let window = StartWindow::new(earliest, (latest - reservation.lead).min(present.start));
         let divided = self.divided(window);
         Some(Forward {
-            parts: parts.map(part).collect(),
+            parts: parts
+                .map(|(part, asked): (usize, &CoallocationPart)| {
+                    whole_part(reservation, part, asked, now)
+                })
+                .collect(),
             present,
             window,
             divided,
@@ -62,15 +64,17 @@ impl Job {
 
     /// Whether its reservation is confirmed, has not begun, and is not being moved.
     fn may_be_moved(&self, now: Timestamp) -> bool {
-        let is_at_rest = |reservation: &JobReservations| {
-            reservation.search.standing() == SearchState::Confirmed
-                && reservation
-                    .other
-                    .as_ref()
-                    .is_none_or(|other| is_over(&other.search))
-        };
         self.is_promised_flexibly()
-            && self.reservation.as_deref().is_some_and(is_at_rest)
+            && self
+                .reservation
+                .as_deref()
+                .is_some_and(|reservation: &JobReservations| {
+                    reservation.search.standing() == SearchState::Confirmed
+                        && reservation
+                            .other
+                            .as_ref()
+                            .is_none_or(|other| is_over(&other.search))
+                })
             && self.reservations_begin().is_some_and(|begin| begin > now)
     }
 }

@@ -354,10 +354,11 @@ impl Job {
     /// When the last of its reservations begins, if its components have any: of one that begins
     /// later, when those of the others may begin at the latest that fit it.
     pub fn reservations_begin(&self) -> Option<Timestamp> {
-        let begins = |(index, component): (ComponentIndex, &Component)| {
-            Some(component.acquisition().promised()?.from - self.spec.offset_of(index))
-        };
-        self.indexed().filter_map(begins).max()
+        self.indexed()
+            .filter_map(|(index, component): (ComponentIndex, &Component)| {
+                Some(component.acquisition().promised()?.from - self.spec.offset_of(index))
+            })
+            .max()
     }
 
     /// When its payloads are to begin that begin together: when the last reservation has begun and

@@ -182,15 +182,16 @@ proptest! {
 /// Takes away whoever waits for none of the others, again and again: a ring stays.
 fn has_ring(jobs: &[Job]) -> bool {
     let at = |job: &Job, so: fn(&AttemptState) -> bool| -> Vec<usize> {
-        let there = |at: &usize| {
-            let mut parts = job.components.iter().filter(|c| so(&c.run));
-            parts.any(|c| {
-                c.placement
-                    .as_ref()
-                    .is_some_and(|placed| placed.site == site(*at))
+        (0..4)
+            .filter(|at: &usize| {
+                let mut parts = job.components.iter().filter(|c| so(&c.run));
+                parts.any(|c| {
+                    c.placement
+                        .as_ref()
+                        .is_some_and(|placed| placed.site == site(*at))
+                })
             })
-        };
-        (0..4).filter(there).collect()
+            .collect()
     };
     let waits = |job: &Job, other: &Job| {
         let held = at(other, |run| matches!(run, AttemptState::AtGate { .. }));
@@ -199,8 +200,11 @@ fn has_ring(jobs: &[Job]) -> bool {
     };
     let mut left: Vec<&Job> = jobs.iter().collect();
     loop {
-        let is_blocked = |job: &&Job| left.iter().any(|other| waits(job, other));
-        let blocked: Vec<&Job> = left.iter().copied().filter(is_blocked).collect();
+        let blocked: Vec<&Job> = left
+            .iter()
+            .copied()
+            .filter(|job: &&Job| left.iter().any(|other| waits(job, other)))
+            .collect();
         if blocked.len() == left.len() {
             return !left.is_empty();
         }

@@ -23,14 +23,16 @@ type DivisionFacts = Result<Vec<&'static str>, JobRejection>;
 pub(super) type Parts<'a> = &'a [(usize, u32)];
 
 pub(super) fn placements(parts: Parts<'_>) -> Vec<Placement> {
-    let place = |(at, count): &(usize, u32)| Placement {
-        site: site(*at),
-        sources: Vec::new(),
-        transfer_time: DurationMs::ZERO,
-        share: Some(*count),
-        acquisition: Default::default(),
-    };
-    parts.iter().map(place).collect()
+    parts
+        .iter()
+        .map(|(at, count): &(usize, u32)| Placement {
+            site: site(*at),
+            sources: Vec::new(),
+            transfer_time: DurationMs::ZERO,
+            share: Some(*count),
+            acquisition: Default::default(),
+        })
+        .collect()
 }
 
 impl Story {

@@ -47,8 +47,10 @@ fn place(story: &mut Story) -> Result<Vec<&'static str>, JobRejection> {
 }
 
 fn is_claimed_for(job: &Job) -> bool {
-    let request = || PlacementRequest::of_job(job, &DefaultPolicies::default()).into();
-    WaitingJob::of_job(job, request).is_some()
+    WaitingJob::of_job(job, || {
+        PlacementRequest::of_job(job, &DefaultPolicies::default()).into()
+    })
+    .is_some()
 }
 
 #[test]

@@ -33,8 +33,11 @@ impl Story {
         };
         Arc::make_mut(&mut self.world.job.spec).run.preferences = Some(preferences);
         let score = |minutes: u64| Score::new(1.0 / minutes as f64).unwrap();
-        let of = |(at, minutes)| (site(at), Scores::from([("b".into(), score(minutes))]));
-        self.scores = minutes.into_iter().enumerate().map(of).collect();
+        self.scores = minutes
+            .into_iter()
+            .enumerate()
+            .map(|(at, minutes)| (site(at), Scores::from([("b".into(), score(minutes))])))
+            .collect();
     }
 
     /// Puts the sites in the order that it prefers, by what they have free.

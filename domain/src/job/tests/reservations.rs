@@ -110,14 +110,17 @@ impl Story {
     }
 
     pub(super) fn seek(&mut self) -> Result<Vec<&'static str>, JobRejection> {
-        let to = |site: &SiteName| Placement {
-            site: site.clone(),
-            sources: Vec::new(),
-            transfer_time: DurationMs::ZERO,
-            share: None,
-            acquisition: Default::default(),
-        };
-        let sites: Vec<Placement> = self.sites.keys().map(to).collect();
+        let sites: Vec<Placement> = self
+            .sites
+            .keys()
+            .map(|site: &SiteName| Placement {
+                site: site.clone(),
+                sources: Vec::new(),
+                transfer_time: DurationMs::ZERO,
+                share: None,
+                acquisition: Default::default(),
+            })
+            .collect();
         let mut candidates = vec![sites; self.components];
         let rankings = self.rank(&mut candidates);
         let unreserved = Vec::new();
@@ -500,9 +503,12 @@ fn a_job_whose_promise_is_given_back_is_placed_as_others_are() {
     );
     let job = &story.world.job;
     assert!(!job.seeks_reservation() && job.reservation_wish().is_none());
-    let request = || Arc::new(PlacementRequest::of_job(job, &DefaultPolicies::default()));
     assert!(
-        WaitingJob::of_job(job, request).is_some(),
+        WaitingJob::of_job(job, || Arc::new(PlacementRequest::of_job(
+            job,
+            &DefaultPolicies::default()
+        )))
+        .is_some(),
         "it waits for placement"
     );
     assert_eq!(story.give_back(), Err(JobRejection::AlreadySo));

@@ -301,14 +301,16 @@ impl JobWorld {
 
     /// A job whose payloads have succeeded, and left these outputs for a site.
     pub(super) fn collecting(mut spec: JobSpec, outputs: &[&str]) -> Self {
-        let output = |path: &&str| OutputSpec {
-            path: RelPath::new(path).unwrap(),
-            collect: Collect::ToSite {
-                site: site(2),
-                register: path.parse().unwrap(),
-            },
-        };
-        spec.components[0].outputs = outputs.iter().map(output).collect();
+        spec.components[0].outputs = outputs
+            .iter()
+            .map(|path: &&str| OutputSpec {
+                path: RelPath::new(path).unwrap(),
+                collect: Collect::ToSite {
+                    site: site(2),
+                    register: path.parse().unwrap(),
+                },
+            })
+            .collect();
         let mut world = Self::new(spec);
         world.run();
         world.see_all(Sighting::Succeeded);

@@ -93,11 +93,10 @@ fn unconnected(
         observer: &mut Silent,
     };
     let plan = in_order(search, &mut trial, order, PlacementRule::FirstInOrder).ok()?;
-    let combined = |site: &&usize| {
+    let mut sites = order.iter().filter(|site: &&usize| {
         let name = &context.grid.sites()[**site].name;
         plan.placements.iter().any(|placement| placement.site == *name)
-    };
-    let mut sites = order.iter().filter(combined).copied();
+    }).copied();
     let mut group = SiteGroup::of(sites.next()?);
     for site in sites {
         group.join(site, context.grid);
@@ -116,8 +115,7 @@ fn best_of_all(
     let grid = context.grid;
     let remaining = &mut *context.remaining;
     let parts = search.request.by_size();
-    let is_open = |site: &usize| parts.iter().any(|&c| search.fits(c as usize, *site, remaining));
-    let offers = order.iter().copied().filter(is_open);
+    let offers = order.iter().copied().filter(|site: &usize| parts.iter().any(|&c| search.fits(c as usize, *site, remaining)));
     let offers: Vec<(usize, u32)> =
         offers.map(|site| (site, remaining.processors()[site])).collect();
     let most = known.sites.len();
@@ -238,8 +236,7 @@ fn enough(
             let rest = others().filter(|c| c.site != joining.site).take(more);
             rest.map(|c| u64::from(c.usable)).sum::<u64>()
         };
-        let suffices = |c: &&FlexibleCandidate| sum + u64::from(c.usable) + beside(c) >= total.into();
-        let joined = group.grow(others().filter(suffices).map(|c| c.site), grid);
+        let joined = group.grow(others().filter(|c: &&FlexibleCandidate| sum + u64::from(c.usable) + beside(c) >= total.into()).map(|c| c.site), grid);
         let last = group.sites.last().filter(|_| joined)?;
         sum += others().find(|c| c.site == *last).map_or(0, |c| u64::from(c.usable));
     }

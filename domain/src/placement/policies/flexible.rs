@@ -203,11 +203,10 @@ fn with_room_for_input(
     if whole.chunks.is_empty() {
         return most;
     }
-    let is_there = |content: &Content| context.grid.is_staged(&place.name, content);
     let is_cut = |content: &Content| whole.chunks.contains_key(content);
     let contents: BTreeSet<Content> =
         search.contents_at(0, site, shape).filter(|content| !is_cut(content)).collect();
-    let fits = |size: u32| {
+    largest(most, |size: u32| {
         let mut contents = contents.clone();
         let mut cut = Bytes(0);
         for chunk in whole.chunks.values() {
@@ -217,10 +216,9 @@ fn with_room_for_input(
                 contents.insert(chunk.of);
             }
         }
-        let (needed, taken) = context.remaining.staging(site, contents.into_iter(), is_there);
+        let (needed, taken) = context.remaining.staging(site, contents.into_iter(), |content: &Content| context.grid.is_staged(&place.name, content));
         needed + taken + cut <= left
-    };
-    largest(most, fits)
+    })
 }
 
 /// The largest number up to `most` that fits, where all smaller ones do as well; but `most` itself
@@ -264,7 +262,7 @@ pub(super) fn first_that_fits(
     order: &[usize],
 ) -> Result<PlacementPlan, PlacementRefusal> {
     let splits = search.request.splits();
-    let fits = |split: &&PlacementRequest| {
+    let preferred = splits.iter().find(|split: &&PlacementRequest| {
         let mut trial = PlacementContext {
             grid: context.grid,
             remaining: &mut context.remaining.clone(),
@@ -272,8 +270,7 @@ pub(super) fn first_that_fits(
             observer: &mut Silent,
         };
         in_order(&search.of_split(split), &mut trial, order, PlacementRule::FirstSplit).is_ok()
-    };
-    let preferred = splits.iter().find(fits).unwrap_or(&splits[0]);
+    }).unwrap_or(&splits[0]);
     let mut plan = in_order(&search.of_split(preferred), context, order, PlacementRule::FirstSplit)?;
     for (placement, part) in plan.placements.iter_mut().zip(preferred.components()) {
         placement.share = Some(part.resources.processors);
@@ -294,8 +291,7 @@ fn nearest(
     candidates: &[FlexibleCandidate],
     reason: Reason,
 ) -> PlacementRefusal {
-    let fits = |site| search.fits(0, site, context.remaining);
-    if candidates.is_empty() && !(0..context.grid.sites().len()).any(fits) {
+    if candidates.is_empty() && !(0..context.grid.sites().len()).any(|site| search.fits(0, site, context.remaining)) {
         return search.refusal(0, context.remaining);
     }
     PlacementRefusal { component: ComponentIndex(0), site: None, reason }

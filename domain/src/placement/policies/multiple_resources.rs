@@ -76,8 +76,7 @@ pub(in crate::placement) fn place_answered(
         }
         RequestType::Flexible(_) => {
             let (total, bounds) = bounds_of(request, context)?;
-            let split = |candidates: &[FlexibleCandidate], bounds| round.split(candidates, bounds);
-            place_split(search, context, PlacementRule::Nearest, &total, bounds, split)
+            place_split(search, context, PlacementRule::Nearest, &total, bounds, |candidates: &[FlexibleCandidate], bounds| round.split(candidates, bounds))
         }
     }
 }
@@ -111,8 +110,7 @@ impl AnsweredRound<'_> {
     /// The sites with room for any component, in the order in which they are taken.
     fn takers(&self, remaining: &Remaining) -> Vec<usize> {
         let parts = || self.search.request.by_size().iter().rev().map(|part| *part as usize);
-        let takes = |site: &usize| parts().any(|part| self.search.fits(part, *site, remaining));
-        self.order((0..self.answers.len()).filter(takes))
+        self.order((0..self.answers.len()).filter(|site: &usize| parts().any(|part| self.search.fits(part, *site, remaining))))
     }
 
     /// Those of these sites that bid, in the order in which they are taken.
@@ -124,9 +122,8 @@ impl AnsweredRound<'_> {
 
     /// Sites and sizes for a total that may be split.
     fn split(&self, candidates: &[FlexibleCandidate], bounds: Bounds) -> Vec<(usize, u32)> {
-        let usable = |site: &usize| candidates.iter().find(|candidate| candidate.site == *site);
         let order = self.order(candidates.iter().map(|candidate| candidate.site));
-        let taken: Vec<_> = order.iter().filter_map(usable).collect();
+        let taken: Vec<_> = order.iter().filter_map(|site: &usize| candidates.iter().find(|candidate| candidate.site == *site)).collect();
         let most: Vec<u32> = taken.iter().map(|candidate| candidate.usable).collect();
         let parts = fragment(bounds.total, bounds.min, bounds.most, &most);
         parts.into_iter().map(|(at, size)| (taken[at].site, size)).collect()
@@ -213,13 +210,12 @@ fn routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<Route>, Decli
     let parts = 0..search.request.components().len();
     let contents: BTreeSet<Content> =
         parts.flat_map(|part| search.contents_at(part, site, shape)).collect();
-    let route = |content: Content| {
+    contents.into_iter().map(|content: Content| {
         let size = size(search.request, content);
         let (from, _) = search.nearest_replica(content, site).map_err(|_| Decline::NoBandwidth)?;
         let rate = search.grid.bid_bandwidth(from, site);
         Ok(if from == site { Route::Here(size) } else { Route::From { site: from, size, upload: rate, download: rate } })
-    };
-    contents.into_iter().map(route).collect()
+    }).collect()
 }
 
 /// How much of a content the whole job reads: of a file that a flexible one reads in chunks, all.

@@ -176,14 +176,16 @@ impl SiteActor {
 }
 
 fn less_promised(sites: &[GridSite], ledgers: &DeductionLedger) -> Vec<GridSite> {
-    let less = |site: &GridSite| {
-        let mut site = site.clone();
-        if let Some(promised) = ledgers.at(&site.name) {
-            site.pending.add(&promised.placing);
-        }
-        site
-    };
-    sites.iter().map(less).collect()
+    sites
+        .iter()
+        .map(|site: &GridSite| {
+            let mut site = site.clone();
+            if let Some(promised) = ledgers.at(&site.name) {
+                site.pending.add(&promised.placing);
+            }
+            site
+        })
+        .collect()
 }
 
 proptest! {

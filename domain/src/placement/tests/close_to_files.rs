@@ -18,11 +18,18 @@ fn pairs(pairs: &[(&str, &str)]) -> PairHistory {
 }
 
 fn reading(sizes: &[u32], input: Content) -> PlacementRequest {
-    let part = |&size: &u32| ComponentRequest {
-        inputs: [input].into(),
-        ..ComponentRequest::of_resources(crate::resources::Resources::processors(size))
-    };
-    under(NAME, &request(sizes.iter().map(part).collect()))
+    under(
+        NAME,
+        &request(
+            sizes
+                .iter()
+                .map(|&size: &u32| ComponentRequest {
+                    inputs: [input].into(),
+                    ..ComponentRequest::of_resources(crate::resources::Resources::processors(size))
+                })
+                .collect(),
+        ),
+    )
 }
 
 /// The common setting: a file of 4 GB at A and D.

@@ -93,32 +93,31 @@ type Knob = (usize, ReasonCode);
 /// Each component with its site, chosen or nearest, and what keeps it from there; none for a
 /// site that has not said what it has.
 fn turns(drawn: &Drawn, recorder: &Recorder) -> Vec<(usize, Option<usize>, Vec<Reason>)> {
-    let turn = |verdicts: &[SiteVerdict]| {
-        let component = verdicts[0].component;
-        let chosen = verdicts
-            .iter()
-            .position(|verdict| verdict.outcome == Suitability::Chosen);
-        if chosen.is_some() {
-            return (component.0 as usize, chosen, Vec::new());
-        }
-        let named = drawn.request.components()[component.0 as usize]
-            .site
-            .clone();
-        let site = named.or_else(|| nearest(recorder, component).site);
-        let at = verdicts
-            .iter()
-            .position(|verdict| Some(&verdict.site) == site.as_ref());
-        let at = at.filter(|&at| drawn.sites[at].idle.is_some());
-        let reasons = match at.map(|at| &verdicts[at].outcome) {
-            Some(Suitability::Refused(reasons)) => reasons.clone(),
-            _ => Vec::new(),
-        };
-        (component.0 as usize, at, reasons)
-    };
     recorder
         .verdicts
         .chunks(drawn.sites.len().max(1))
-        .map(turn)
+        .map(|verdicts: &[SiteVerdict]| {
+            let component = verdicts[0].component;
+            let chosen = verdicts
+                .iter()
+                .position(|verdict| verdict.outcome == Suitability::Chosen);
+            if chosen.is_some() {
+                return (component.0 as usize, chosen, Vec::new());
+            }
+            let named = drawn.request.components()[component.0 as usize]
+                .site
+                .clone();
+            let site = named.or_else(|| nearest(recorder, component).site);
+            let at = verdicts
+                .iter()
+                .position(|verdict| Some(&verdict.site) == site.as_ref());
+            let at = at.filter(|&at| drawn.sites[at].idle.is_some());
+            let reasons = match at.map(|at| &verdicts[at].outcome) {
+                Some(Suitability::Refused(reasons)) => reasons.clone(),
+                _ => Vec::new(),
+            };
+            (component.0 as usize, at, reasons)
+        })
         .collect()
 }
 

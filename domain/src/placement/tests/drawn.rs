@@ -246,16 +246,6 @@ fn quota_that_serves(site: &GridSite, reasons: &[Reason]) -> Quota {
         "processors" => i64::from(of.processors),
         other => of.others.get(other).copied().unwrap_or(0) as i64,
     };
-    let serves = |quota: &Quota| {
-        short.iter().all(|&(name, needed)| {
-            let all = count(&total, name);
-            let taken = match quota.basis {
-                QuotaBasis::Level => (all - count(idle, name)).max(0),
-                QuotaBasis::Share => count(&ours, name),
-            };
-            quota.of(all as u64) as i64 - taken - count(&pending, name) >= needed as i64
-        })
-    };
     let steps = short.iter().flat_map(|&(name, _)| {
         let all = count(&total, name) as u32;
         (0..=all).map(move |part| (part * 1_000_000).div_ceil(all.max(1)))
@@ -265,7 +255,16 @@ fn quota_that_serves(site: &GridSite, reasons: &[Reason]) -> Quota {
         ..site.quota
     });
     quotas
-        .filter(serves)
+        .filter(|quota: &Quota| {
+            short.iter().all(|&(name, needed)| {
+                let all = count(&total, name);
+                let taken = match quota.basis {
+                    QuotaBasis::Level => (all - count(idle, name)).max(0),
+                    QuotaBasis::Share => count(&ours, name),
+                };
+                quota.of(all as u64) as i64 - taken - count(&pending, name) >= needed as i64
+            })
+        })
         .min_by_key(|quota| quota.share)
         .unwrap_or(Quota::NONE)
 }

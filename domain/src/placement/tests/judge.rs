@@ -159,16 +159,15 @@ impl SubmittedRequest {
         let Some(shape) = &site.shape else { return 0 };
         let left = |kind| left(kind).min(count(&shape.largest_component, kind));
         let whole = i64::from(self.parts[0].resources.processors);
-        let takes = |size: &i64| {
-            let share = self.share(*size as u32);
-            KINDS
-                .into_iter()
-                .all(|kind| count(&share, kind) <= left(kind))
-        };
         // Of the other resources no more than the total is asked for.
         (0..=whole.max(left("processors")))
             .rev()
-            .find(takes)
+            .find(|size: &i64| {
+                let share = self.share(*size as u32);
+                KINDS
+                    .into_iter()
+                    .all(|kind| count(&share, kind) <= left(kind))
+            })
             .unwrap_or(0)
     }
 
@@ -189,11 +188,6 @@ fn all_fit(parts: &[ComponentRequest], sites: &[&GridSite]) -> bool {
     let named = |part: &ComponentRequest, site: &GridSite| {
         part.site.as_ref().is_none_or(|name| *name == site.name)
     };
-    let one = |part: &ComponentRequest| {
-        sites
-            .iter()
-            .any(|site| named(part, site) && holds_when_empty(part, site))
-    };
     let together = |parts: &[&ComponentRequest], sites: &[&GridSite]| {
         let needed = |kind| {
             parts
@@ -205,8 +199,11 @@ fn all_fit(parts: &[ComponentRequest], sites: &[&GridSite]) -> bool {
         sites.iter().any(|site| site.shape.is_none())
             || KINDS.into_iter().all(|kind| needed(kind) <= has(kind))
     };
-    parts.iter().all(one)
-        && together(&parts.iter().collect::<Vec<_>>(), sites)
+    parts.iter().all(|part: &ComponentRequest| {
+        sites
+            .iter()
+            .any(|site| named(part, site) && holds_when_empty(part, site))
+    }) && together(&parts.iter().collect::<Vec<_>>(), sites)
         && sites.iter().all(|site| {
             let here = parts
                 .iter()
@@ -226,19 +223,20 @@ pub(crate) fn holds_when_empty(part: &ComponentRequest, site: &GridSite) -> bool
             .get(key)
             .is_some_and(|values| values.iter().any(|known| **known == *value))
     };
-    let holds = |Constraint { key, rule }: &Constraint| match rule {
-        labels::LabelRule::Is(value) => has(key, value),
-        labels::LabelRule::IsNot(value) => !has(key, value),
-        labels::LabelRule::AtLeast(least) => shape.labels.get(key).is_some_and(|values| {
-            values
-                .iter()
-                .filter_map(|value| value.parse::<u64>().ok())
-                .max()
-                >= Some(*least)
-        }),
-        labels::LabelRule::OneOf(values) => values.iter().any(|value| has(key, value)),
-    };
-    part.constraints.iter().all(holds)
+    part.constraints
+        .iter()
+        .all(|Constraint { key, rule }: &Constraint| match rule {
+            labels::LabelRule::Is(value) => has(key, value),
+            labels::LabelRule::IsNot(value) => !has(key, value),
+            labels::LabelRule::AtLeast(least) => shape.labels.get(key).is_some_and(|values| {
+                values
+                    .iter()
+                    .filter_map(|value| value.parse::<u64>().ok())
+                    .max()
+                    >= Some(*least)
+            }),
+            labels::LabelRule::OneOf(values) => values.iter().any(|value| has(key, value)),
+        })
         && KINDS.into_iter().all(|kind| {
             let need = count(&part.resources, kind);
             need <= count(&shape.largest_component, kind)
@@ -351,12 +349,16 @@ impl<'a> Judge<'a> {
             Unknown,
             Unreachable,
         ];
-        let is_waited_for = |site: &&GridSite| match site.acceptance {
-            PlacementAcceptance::Open => true,
-            PlacementAcceptance::ProbesOnly => false,
-            PlacementAcceptance::Closed(why) => passes.contains(&why),
-        };
-        let waited_for: Vec<&GridSite> = self.grid.sites().iter().filter(is_waited_for).collect();
+        let waited_for: Vec<&GridSite> = self
+            .grid
+            .sites()
+            .iter()
+            .filter(|site: &&GridSite| match site.acceptance {
+                PlacementAcceptance::Open => true,
+                PlacementAcceptance::ProbesOnly => false,
+                PlacementAcceptance::Closed(why) => passes.contains(&why),
+            })
+            .collect();
         self.asked.may_probe() || waited_for.is_empty() || !self.asked.ever(&waited_for)
     }
 
@@ -452,10 +454,9 @@ impl<'a> Judge<'a> {
             .chain(executable);
         let mut needs: Vec<Content> = all.collect();
         needs.reverse();
-        let first = |at: &usize| !needs[at + 1..].contains(&needs[*at]);
         (0..needs.len())
             .rev()
-            .filter(first)
+            .filter(|at: &usize| !needs[at + 1..].contains(&needs[*at]))
             .map(|at| needs[at])
             .collect()
     }
@@ -537,10 +538,12 @@ impl<'a> Judge<'a> {
         learned: &[(usize, usize)],
     ) -> Option<(u64, usize)> {
         let name = |at: usize| &self.site(at).name;
-        let is_known = |from: &usize| {
-            self.history.has(name(at), name(*from)) || learned.contains(&(at, *from))
-        };
-        let from = self.file_sites(part, at).into_iter().filter(is_known);
+        let from = self
+            .file_sites(part, at)
+            .into_iter()
+            .filter(|from: &usize| {
+                self.history.has(name(at), name(*from)) || learned.contains(&(at, *from))
+            });
         self.arrival(self.missing(part, at)?, from, at)
     }
 

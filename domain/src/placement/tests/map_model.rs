@@ -26,8 +26,13 @@ pub(super) fn in_order(judge: &Judge<'_>, sites: Vec<usize>) -> Vec<usize> {
 
 /// The sites with room for any component, in that order.
 pub(super) fn takers(judge: &Judge<'_>) -> Vec<usize> {
-    let takes = |at: &usize| (0..judge.parts.len()).any(|part| judge.is_open(part, *at));
-    in_order(judge, judge.sites().filter(takes).collect())
+    in_order(
+        judge,
+        judge
+            .sites()
+            .filter(|at: &usize| (0..judge.parts.len()).any(|part| judge.is_open(part, *at)))
+            .collect(),
+    )
 }
 
 /// Of the beginning of that order the largest that may take part, in the order; as soon as they

@@ -317,19 +317,21 @@ fn a_measurement_that_is_too_old_leaves_no_round_with_two_kinds() {
 
 #[test]
 fn a_site_sends_what_it_can_even_where_the_other_receives_less() {
-    let link = |(from, to, mbit): (&str, &str, u64)| {
-        let from = site_name(from);
-        let to = site_name(to);
-        let bandwidth = BitsPerSecond(mbit * MBIT);
-        Link {
-            from,
-            to,
-            bandwidth,
-            upload: BitsPerSecond(100 * MBIT),
-            latency: DurationUs(0),
-        }
-    };
-    let network = Network::new(LINKS.map(link), crate::placement::network::DEFAULT_MESSAGE);
+    let network = Network::new(
+        LINKS.map(|(from, to, mbit): (&str, &str, u64)| {
+            let from = site_name(from);
+            let to = site_name(to);
+            let bandwidth = BitsPerSecond(mbit * MBIT);
+            Link {
+                from,
+                to,
+                bandwidth,
+                upload: BitsPerSecond(100 * MBIT),
+                latency: DurationUs(0),
+            }
+        }),
+        crate::placement::network::DEFAULT_MESSAGE,
+    );
     let grid = GridSnapshot::new(sites(), Arc::new(network), Arc::new(BTreeMap::new()));
     assert_eq!(grid.potential(0).0 / MBIT, 200);
     assert_eq!(grid.bid_bandwidth(0, 1).0 / MBIT, 60);

@@ -158,8 +158,10 @@ fn close_to_files(judge: &Judge<'_>, part: usize, learned: &[(usize, usize)]) ->
     if !judge.parts[part].reads_files() {
         return worst_fit(judge, part);
     }
-    let has_all = |at: &usize| judge.is_open(part, *at) && judge.missing(part, *at).is_none();
-    if let Some(at) = judge.sites().find(has_all) {
+    if let Some(at) = judge
+        .sites()
+        .find(|at: &usize| judge.is_open(part, *at) && judge.missing(part, *at).is_none())
+    {
         return Some((at, None, PlacementRule::AtFiles));
     }
     let pairs = judge.sites().filter_map(|at| {
@@ -187,10 +189,9 @@ fn connected(judge: &Judge<'_>, order: &[usize]) -> Vec<usize> {
     let plain = place_each(&mut judge.clone(), &mut pick)
         .ok()
         .map(|chosen| {
-            let is_used = |at: &&usize| chosen.iter().any(|(used, ..)| used == *at);
             order
                 .iter()
-                .filter(is_used)
+                .filter(|at: &&usize| chosen.iter().any(|(used, ..)| used == *at))
                 .copied()
                 .collect::<Vec<usize>>()
         });
@@ -201,17 +202,19 @@ fn connected(judge: &Judge<'_>, order: &[usize]) -> Vec<usize> {
     let Some(known) = known else {
         return order.to_vec();
     };
-    let takes = |set: &Vec<usize>| {
-        place_each(
-            &mut judge.clone(),
-            &mut first_of(set, PlacementRule::FirstInOrder),
-        )
-        .is_ok()
-    };
     let better = sets(order, known.len())
         .into_iter()
         .filter(|set| rank(set) < rank(&known));
-    better.filter(takes).min_by_key(rank).unwrap_or(known)
+    better
+        .filter(|set: &Vec<usize>| {
+            place_each(
+                &mut judge.clone(),
+                &mut first_of(set, PlacementRule::FirstInOrder),
+            )
+            .is_ok()
+        })
+        .min_by_key(rank)
+        .unwrap_or(known)
 }
 
 /// Begins with a site that takes the largest component; where none takes one, of those that do
@@ -223,8 +226,8 @@ fn grow(judge: &Judge<'_>, order: &[usize], seed: usize, most: usize) -> Option<
         let mut site = group.iter().copied().find(|at| trial.is_open(part, *at));
         if site.is_none() && done > 0 && group.len() < most {
             let open = order.iter().copied().filter(|at| trial.is_open(part, *at));
-            let joined = |at: &usize| Reverse(judge.slowest(&[&group[..], &[*at]].concat()));
-            site = open.min_by_key(joined);
+            site = open
+                .min_by_key(|at: &usize| Reverse(judge.slowest(&[&group[..], &[*at]].concat())));
             group.extend(site);
         }
         let used = trial.parts[part].resources.clone();
@@ -339,8 +342,10 @@ fn nearest(
     total: i64,
 ) -> Vec<(usize, i64)> {
     let order = in_order(judge, offers.iter().map(|(at, _)| *at).collect());
-    let offered = |at: &usize| offers.iter().find(|(other, _)| other == at).copied();
-    let offers: Vec<(usize, i64)> = order.iter().filter_map(offered).collect();
+    let offers: Vec<(usize, i64)> = order
+        .iter()
+        .filter_map(|at: &usize| offers.iter().find(|(other, _)| other == at).copied())
+        .collect();
     let most = bounds
         .max_components
         .map_or(usize::MAX, |most| most as usize);
@@ -358,18 +363,23 @@ fn best_connected(
 ) -> Vec<(usize, i64)> {
     let offered = |at: &usize| offers.iter().find(|(other, _)| other == at).unwrap().1;
     let order: Vec<usize> = offers.iter().map(|(at, _)| *at).collect();
-    let takes =
-        |set: &Vec<usize>| set.len() == count && set.iter().map(offered).sum::<i64>() >= total;
-    let sets: Vec<Vec<usize>> = sets(&order, count).into_iter().filter(takes).collect();
+    let sets: Vec<Vec<usize>> = sets(&order, count)
+        .into_iter()
+        .filter(|set: &Vec<usize>| {
+            set.len() == count && set.iter().map(offered).sum::<i64>() >= total
+        })
+        .collect();
     let fastest = sets.iter().map(|set| judge.slowest(set)).max().unwrap();
-    let name = |at: &usize| &judge.grid.sites()[*at].name;
-    let is_told = |set: &&Vec<usize>| {
-        let sites = told.into_iter().flat_map(|plan| &plan.placements);
-        sites
-            .map(|placement| &placement.site)
-            .eq(set.iter().map(name))
-    };
     let mut best = sets.iter().filter(|set| judge.slowest(set) == fastest);
-    let set = best.clone().find(is_told).or_else(|| best.next()).unwrap();
+    let set = best
+        .clone()
+        .find(|set: &&Vec<usize>| {
+            let sites = told.into_iter().flat_map(|plan| &plan.placements);
+            sites
+                .map(|placement| &placement.site)
+                .eq(set.iter().map(|at: &usize| &judge.grid.sites()[*at].name))
+        })
+        .or_else(|| best.next())
+        .unwrap();
     set.iter().map(|at| (*at, offered(at))).collect()
 }

@@ -65,11 +65,15 @@ fn job(partition: Option<&str>, needs: &[Resources]) -> PlacementRequest {
         account: None,
     };
     let lanes = partition.map(|name| (OverrideScope::Site(site_name("Delft")), lane(name)));
-    let component = |need: &Resources| ComponentRequest {
-        lanes: lanes.clone().into_iter().collect(),
-        ..ComponentRequest::of_resources(need.clone())
-    };
-    request(needs.iter().map(component).collect())
+    request(
+        needs
+            .iter()
+            .map(|need: &Resources| ComponentRequest {
+                lanes: lanes.clone().into_iter().collect(),
+                ..ComponentRequest::of_resources(need.clone())
+            })
+            .collect(),
+    )
 }
 
 #[test]

@@ -17,12 +17,14 @@ const HOUR: u64 = 3_600_000;
 
 /// A site where so many are idle, and so many of them left from so many hours on.
 fn promising(name: &str, idle: u32, ebbs: &[(u64, u32)]) -> GridSite {
-    let ebb = |(hours, left): &(u64, u32)| IdleDrop {
-        at: Timestamp(9 * HOUR),
-        after: DurationMs(hours * HOUR),
-        left: Resources::processors(*left),
-    };
-    let ebbs: Vec<IdleDrop> = ebbs.iter().map(ebb).collect();
+    let ebbs: Vec<IdleDrop> = ebbs
+        .iter()
+        .map(|(hours, left): &(u64, u32)| IdleDrop {
+            at: Timestamp(9 * HOUR),
+            after: DurationMs(hours * HOUR),
+            left: Resources::processors(*left),
+        })
+        .collect();
     GridSite {
         ebbs: ebbs.into(),
         ..site(name, idle)

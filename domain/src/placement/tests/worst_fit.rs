@@ -218,12 +218,14 @@ fn a_job_that_must_not_run_twice_tries_out_the_only_site_that_can_hold_it() {
         ..site("A", 50)
     };
     let other = |largest| site_of("B", Resources::processors(largest), Resources::default());
-    let outcome = |largest| {
-        let parts = vec![component(8)];
-        let request = PlacementRequest::new(worst_fit(), RequestType::NonFixed, false, parts);
-        placed(&request, &grid([tried.clone(), other(largest)])).is_ok()
-    };
-    assert_eq!([7, 8].map(outcome), [true, false]);
+    assert_eq!(
+        [7, 8].map(|largest| {
+            let parts = vec![component(8)];
+            let request = PlacementRequest::new(worst_fit(), RequestType::NonFixed, false, parts);
+            placed(&request, &grid([tried.clone(), other(largest)])).is_ok()
+        }),
+        [true, false]
+    );
 }
 
 /// Else it would wait for ever where the last jobs that may run twice are gone.

@@ -203,13 +203,12 @@ proptest! {
         let owner = key(OWNERS[owner]);
         let job = traits(&owner, RUNNERS[runner], wall);
         let asked = Priority::ALL[asked];
-        let fits = |rule: &&ClassRule| {
+        let highest = rules.iter().find(|rule: &&ClassRule| {
             rule.owner.iter().all(|known| *known == owner)
                 && rule.runner.iter().all(|known| known.as_str() == job.runner)
                 && rule.min_wall_time.unwrap_or_default() <= job.wall_time
                 && rule.max_wall_time.unwrap_or(hours(9)) >= job.wall_time
-        };
-        let highest = rules.iter().find(fits).and_then(|rule| rule.highest);
+        }).and_then(|rule| rule.highest);
         let highest = highest.unwrap_or(Priority::SuperHigh);
         match class_for(asked, Asking { names_none, uncapped: false }, &job, &rules) {
             Ok(class) => prop_assert!(class <= highest && (names_none || class == asked)),

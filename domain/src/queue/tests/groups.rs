@@ -130,10 +130,9 @@ proptest! {
             }
             groups.note(&runs[index]);
             groups.give_turns(JobId(100), offered.iter().copied());
-            let kind = |job: &&Job| {
+            let busy = runs.iter().filter(|job: &&Job| {
                 !job.is_final() && !matches!(job.phase, JobPhase::Queued { .. })
-            };
-            let busy = runs.iter().filter(kind).count();
+            }).count();
             let waiting = |job: &&Job| {
                 matches!(job.phase, JobPhase::Queued { .. }) && job.frozen_by.is_none()
             };

@@ -216,12 +216,10 @@ impl List {
     }
 
     fn wake(&mut self, now: Timestamp) {
-        let is_over =
-            |job: &&Listed| matches!(job.condition, Condition::BackedOff(at) if at <= now);
         let over = self
             .jobs
             .values()
-            .filter(is_over)
+            .filter(|job: &&Listed| matches!(job.condition, Condition::BackedOff(at) if at <= now))
             .map(|job| job.waiting.job);
         over.collect::<Vec<_>>()
             .into_iter()
@@ -507,16 +505,15 @@ fn withhold(request: &PlacementRequest, share: u32, round: &mut Round) -> Vec<(S
     parts.sort_by_key(|part| Reverse(part.resources.processors));
     let mut taken = vec![0; sites.len()];
     for part in parts {
-        let could_hold = |at: &usize| {
-            let site = &sites[*at];
-            part.site.as_ref().is_none_or(|name| *name == site.name)
-                && site.acceptance.hindrance(request.may_probe()).is_none()
-                && site.shape.is_some()
-                && holds_when_empty(part, site)
-        };
         let left = |at: &usize| round.remaining.processors()[*at].min(bounds[*at]);
         let best = (0..sites.len())
-            .filter(could_hold)
+            .filter(|at: &usize| {
+                let site = &sites[*at];
+                part.site.as_ref().is_none_or(|name| *name == site.name)
+                    && site.acceptance.hindrance(request.may_probe()).is_none()
+                    && site.shape.is_some()
+                    && holds_when_empty(part, site)
+            })
             .min_by_key(|at| Reverse(left(at)));
         let Some(at) = best else { continue };
         let count = left(&at).min(part.resources.processors);

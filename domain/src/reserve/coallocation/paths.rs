@@ -29,13 +29,14 @@ pub(super) struct Matching<'a> {
 impl Matching<'_> {
     /// Whether some other part holds a reservation at a site that this one can use (Step 13).
     pub(super) fn may_be_augmented(&self, part: usize) -> bool {
-        let is_usable = |site: &SiteName| self.parts[part].sites.contains(site);
         let mut others = self
             .held
             .iter()
             .enumerate()
             .filter(|(other, _)| *other != part);
-        others.any(|(_, held)| held.is_some_and(is_usable))
+        others.any(|(_, held)| {
+            held.is_some_and(|site: &SiteName| self.parts[part].sites.contains(site))
+        })
     }
 
     /// A shortest path from a part, sites in rank order and holders in job order. A site that

@@ -99,17 +99,21 @@ impl ReservationSearch {
         granted: &[PartReservation],
         at: &Probing,
     ) -> Option<ReservationCall> {
-        let cancel =
-            |PartReservation { site, serial, .. }: &PartReservation| ReservationCall::Cancel {
-                site: site.clone(),
-                serial: *serial,
-            };
         match at {
             Probing::Create(rank) => {
                 let site = self.job.parts.first()?.sites.get(*rank)?;
                 Some(self.create_at(0, site, self.window_to_probe(*rank)))
             }
-            Probing::Cancel(_) | Probing::Release => granted.last().map(cancel),
+            Probing::Cancel(_) | Probing::Release => {
+                granted
+                    .last()
+                    .map(|PartReservation { site, serial, .. }: &PartReservation| {
+                        ReservationCall::Cancel {
+                            site: site.clone(),
+                            serial: *serial,
+                        }
+                    })
+            }
             Probing::Confirm => granted.first().map(|PartReservation { site, serial, .. }| {
                 ReservationCall::Confirm {
                     site: site.clone(),

@@ -55,11 +55,13 @@ impl ReservationSearch {
             !self.window_of(part).contains(reserved.start)
         };
         let mut parts = (part..self.held.len()).zip(&self.held[part..]);
-        let lacks = |(part, held): &(usize, &Option<PartReservation>)| {
-            held.as_ref()
-                .is_none_or(|reserved| is_outside(*part, reserved))
-        };
-        match parts.find(lacks).map(|(part, _)| part) {
+        match parts
+            .find(|(part, held): &(usize, &Option<PartReservation>)| {
+                held.as_ref()
+                    .is_none_or(|reserved| is_outside(*part, reserved))
+            })
+            .map(|(part, _)| part)
+        {
             None => self.on_all_placed(),
             Some(part) => match self.held[part].take() {
                 Some(early) => self.step = placing(part, Placing::Move(early), None),

@@ -83,29 +83,33 @@ impl FreeTime for AtMost {
         } else {
             idle = self.time.idle(span);
         }
-        let cut = |idle: Idle| Idle {
-            processors: idle.processors.min(self.processors),
-            ..idle
-        };
-        idle.into_iter().map(cut).collect()
+        idle.into_iter()
+            .map(|idle: Idle| Idle {
+                processors: idle.processors.min(self.processors),
+                ..idle
+            })
+            .collect()
     }
 }
 
 /// A site that publishes slots, perhaps not of all its time: see [`Timeline::slots`].
 impl FreeTime for (&Kinds, &[TimelineSlot]) {
     fn offered(&self, span: Span, of: &Resources) -> u32 {
-        let holds = |slot: &&TimelineSlot| slot.span.from <= span.from && span.to <= slot.span.to;
         let offers = self
             .1
             .iter()
-            .filter(holds)
+            .filter(|slot: &&TimelineSlot| slot.span.from <= span.from && span.to <= slot.span.to)
             .map(|slot| most(self.0, &slot.free, of));
         offers.max().unwrap_or(0)
     }
 
     fn idle(&self, span: Span) -> Vec<Idle> {
-        let of = |slot: &TimelineSlot| (slot.span, slot.free.whole_processors());
-        let steps = steps(self.1.iter().map(of), span);
+        let steps = steps(
+            self.1
+                .iter()
+                .map(|slot: &TimelineSlot| (slot.span, slot.free.whole_processors())),
+            span,
+        );
         let gains = |at| at == span.from || self.1.iter().any(|slot| slot.span.from == at);
         let idle = steps.into_iter().map(|(at, most)| {
             let processors = most.map_or(0, |(processors, _)| processors);

@@ -89,15 +89,17 @@ fn greedy(parts: &[WholePart], sites: &[SiteOffer<'_>], start: Timestamp) -> Opt
     let mut places = Vec::with_capacity(parts.len());
     for part in parts {
         let span = Span::new(start, start + part.length);
-        let has_room = |(name, from): &&(SiteName, Timestamp)| {
-            let Some(site) = sites.iter().find(|site| site.name == name) else {
-                return false;
-            };
-            let mut all = used.get(name).cloned().unwrap_or_default();
-            all.add(&part.resources);
-            *from <= start && site.time.offered(span, &all) >= all.processors
-        };
-        let (name, _) = part.choices.iter().find(has_room)?;
+        let (name, _) = part
+            .choices
+            .iter()
+            .find(|(name, from): &&(SiteName, Timestamp)| {
+                let Some(site) = sites.iter().find(|site| site.name == name) else {
+                    return false;
+                };
+                let mut all = used.get(name).cloned().unwrap_or_default();
+                all.add(&part.resources);
+                *from <= start && site.time.offered(span, &all) >= all.processors
+            })?;
         used.entry(name).or_default().add(&part.resources);
         places.push(name.clone());
     }

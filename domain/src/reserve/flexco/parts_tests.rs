@@ -18,12 +18,14 @@ fn timeline(taken: &[(u32, u64, u64)]) -> Timeline {
 
 /// Parts for 50, which may go to A and B.
 fn parts(processors: &[u32]) -> Vec<WholePart> {
-    let part = |processors: &u32| WholePart {
-        resources: Resources::processors(*processors),
-        length: DurationMs(50),
-        choices: ["A", "B"].map(|name| (site(name), Timestamp(0))).to_vec(),
-    };
-    processors.iter().map(part).collect()
+    processors
+        .iter()
+        .map(|processors: &u32| WholePart {
+            resources: Resources::processors(*processors),
+            length: DurationMs(50),
+            choices: ["A", "B"].map(|name| (site(name), Timestamp(0))).to_vec(),
+        })
+        .collect()
 }
 
 const EVER: StartWindow = StartWindow {

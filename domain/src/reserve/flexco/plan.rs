@@ -223,13 +223,15 @@ fn fill(
     chosen.sort_unstable();
     let mut rest = wanted;
     let mut others = chosen.len() as u32;
-    let part = |at: usize| {
-        others -= 1;
-        let given = offering[at].1.min(rest - least * others);
-        rest -= given;
-        (offering[at].0.clone(), given)
-    };
-    let parts = chosen.into_iter().map(part).collect();
+    let parts = chosen
+        .into_iter()
+        .map(|at: usize| {
+            others -= 1;
+            let given = offering[at].1.min(rest - least * others);
+            rest -= given;
+            (offering[at].0.clone(), given)
+        })
+        .collect();
     Some(parts)
 }
 
@@ -241,14 +243,17 @@ pub(super) fn starts(
     wanted: u32,
 ) -> impl Iterator<Item = Timestamp> + use<> {
     let span = Span::new(window.earliest, window.latest + DurationMs(1));
-    let of_site = |(site, offer): (usize, &SiteOffer<'_>)| {
-        offer
-            .time
-            .idle(span)
-            .into_iter()
-            .map(move |idle| (site, idle))
-    };
-    let mut changes: Vec<(usize, Idle)> = sites.iter().enumerate().flat_map(of_site).collect();
+    let mut changes: Vec<(usize, Idle)> = sites
+        .iter()
+        .enumerate()
+        .flat_map(|(site, offer): (usize, &SiteOffer<'_>)| {
+            offer
+                .time
+                .idle(span)
+                .into_iter()
+                .map(move |idle| (site, idle))
+        })
+        .collect();
     // One ascending run a site: merged in no time.
     changes.sort_by_key(|(_, idle)| idle.at);
     let mut now = vec![0; sites.len()];

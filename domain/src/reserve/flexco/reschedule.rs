@@ -76,7 +76,11 @@ fn shift(
 ) -> Option<FlexPlan> {
     let shape = job.shapes.get(present.shape)?;
     let time = job.time_on(shape, present.parts.len());
-    let fits = |start: &Timestamp| {
+    let before = present.start - DurationMs(1);
+    let window = job.window(now);
+    let window = StartWindow::new(window.earliest, window.latest.min(before));
+    let mut earlier = starts(sites, window, shape.resources.processors);
+    let start = earlier.find(|start: &Timestamp| {
         let span = Span::new(*start, *start + time);
         let offers = |name, count| {
             let site = sites.iter().find(|site| site.name == name);
@@ -86,12 +90,7 @@ fn shift(
             .parts
             .iter()
             .all(|(name, count)| offers(name, *count))
-    };
-    let before = present.start - DurationMs(1);
-    let window = job.window(now);
-    let window = StartWindow::new(window.earliest, window.latest.min(before));
-    let mut earlier = starts(sites, window, shape.resources.processors);
-    let start = earlier.find(fits)?;
+    })?;
     Some(FlexPlan {
         start,
         completion: start + time,

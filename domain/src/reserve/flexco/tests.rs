@@ -435,18 +435,20 @@ fn adds_up(plans: &Plans, jobs: &[(JobId, Option<u8>)], now: u64) -> bool {
     (now..now + 400).step_by(7).all(|at| {
         NAMES.iter().all(|name| {
             let name = site(name);
-            let used = |(id, local): &(JobId, Option<u8>)| {
-                let is_on = |span: Span| span.from.0 <= at && at < span.to.0;
-                if local.is_some() {
-                    let booking = plans
-                        .local(&name, *id)
-                        .filter(|booking| is_on(booking.span));
-                    return booking.map_or(0, |booking| booking.amounts.of_processors());
-                }
-                let plan = plans.meta(*id).filter(|plan| is_on(plan.span()));
-                plan.map_or(0, |plan| plan.at(&name).into())
-            };
-            let free = 8 - jobs.iter().map(used).sum::<i64>();
+            let free = 8 - jobs
+                .iter()
+                .map(|(id, local): &(JobId, Option<u8>)| {
+                    let is_on = |span: Span| span.from.0 <= at && at < span.to.0;
+                    if local.is_some() {
+                        let booking = plans
+                            .local(&name, *id)
+                            .filter(|booking| is_on(booking.span));
+                        return booking.map_or(0, |booking| booking.amounts.of_processors());
+                    }
+                    let plan = plans.meta(*id).filter(|plan| is_on(plan.span()));
+                    plan.map_or(0, |plan| plan.at(&name).into())
+                })
+                .sum::<i64>();
             let span = Span::new(Timestamp(at), Timestamp(at + 1));
             let said = plans
                 .timeline(&name)

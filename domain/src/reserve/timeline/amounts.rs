@@ -86,12 +86,12 @@ impl Kinds {
 
     /// `amounts` by name; what is below zero counts as nothing.
     pub fn resources(&self, amounts: &Amounts) -> Resources {
-        let count = |amount: i64| u64::try_from(amount).unwrap_or(0);
-        let others = self
-            .others
-            .iter()
-            .cloned()
-            .zip(amounts.0[1..].iter().copied().map(count));
+        let others = self.others.iter().cloned().zip(
+            amounts.0[1..]
+                .iter()
+                .copied()
+                .map(|amount: i64| u64::try_from(amount).unwrap_or(0)),
+        );
         Resources {
             processors: amounts.whole_processors(),
             others: others.collect(),

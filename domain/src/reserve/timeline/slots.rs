@@ -27,7 +27,7 @@ struct OpenSlot {
 pub(super) fn slots(root: &Branch, span: Span, most: usize) -> Vec<TimelineSlot> {
     let mut open: Vec<OpenSlot> = Vec::new();
     let mut slots: Vec<TimelineSlot> = Vec::new();
-    let mut step = |at, free: Amounts| {
+    let _never_broken = root.steps(span.from.0, span.to.0, &mut |at, free: Amounts| {
         let free = Amounts(free.0.map(|amount| amount.max(0)));
         let ended = end(&mut open, Timestamp(at), free.0[0], &mut slots);
         let from = ended.as_ref().map_or(Timestamp(at), |last| last.from);
@@ -40,8 +40,7 @@ pub(super) fn slots(root: &Branch, span: Span, most: usize) -> Vec<TimelineSlot>
             Some(_) | None => open.push(now),
         }
         ControlFlow::<()>::Continue(())
-    };
-    let _never_broken = root.steps(span.from.0, span.to.0, &mut step);
+    });
     end(&mut open, span.to, 0, &mut slots);
     slots.sort_by_key(|slot| (slot.span.from, slot.span.to));
     slots.truncate(most);

@@ -38,15 +38,16 @@ impl Model {
 
     fn earliest(&self, wanted: &TimelineOpening) -> Option<Timestamp> {
         let end = self.free.len() as u64;
-        let fits = |&at: &u64| {
-            let to = at
-                .saturating_add(wanted.length.0)
-                .min(wanted.until.0)
-                .max(at + 1);
-            self.range(at, to.min(end + at)).0.cover(&wanted.need)
-        };
         let last = wanted.before.0.min(end.max(wanted.from.0) + 1);
-        (wanted.from.0..last).find(fits).map(Timestamp)
+        (wanted.from.0..last)
+            .find(|&at: &u64| {
+                let to = at
+                    .saturating_add(wanted.length.0)
+                    .min(wanted.until.0)
+                    .max(at + 1);
+                self.range(at, to.min(end + at)).0.cover(&wanted.need)
+            })
+            .map(Timestamp)
     }
 
     /// By its definition: a span and its least number of processors, unless it could be longer.

@@ -163,8 +163,7 @@ impl TextFiller<'_> {
                 rest = after;
                 continue;
             }
-            let unclosed = || RunnerError::Unclosed { at: at.to_string() };
-            let (name, after) = after.split_once(CLOSE).ok_or_else(unclosed)?;
+            let (name, after) = after.split_once(CLOSE).ok_or_else(|| RunnerError::Unclosed { at: at.to_string() })?;
             filled.push_str(&self.value(at, name.trim())?);
             if filled.len() > MOST_BYTES {
                 let at = at.to_string();

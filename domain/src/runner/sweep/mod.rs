@@ -93,19 +93,17 @@ impl Over {
     fn rows(&self) -> Vec<SweepRow> {
         match self {
             Over::Grid(axes) => axes.iter().fold(vec![SweepRow::new()], |rows, (name, values)| {
-                let longer = |row: SweepRow| {
+                rows.into_iter().flat_map(|row: SweepRow| {
                     values.iter().map(move |value| {
                         let mut row = row.clone();
                         row.insert(name.clone(), value.clone());
                         row
                     })
-                };
-                rows.into_iter().flat_map(longer).collect()
+                }).collect()
             }),
             Over::List(rows) => rows.clone(),
             Over::Array(indices) => {
-                let row = |index: u64| SweepRow::from([(INDEX.into(), index.to_string().into())]);
-                indices.each().map(row).collect()
+                indices.each().map(|index: u64| SweepRow::from([(INDEX.into(), index.to_string().into())])).collect()
             }
         }
     }

@@ -53,16 +53,18 @@ fn a_component_that_ends_without_a_site_error_sets_the_count_to_zero() {
 /// error, U a sibling that was aborted because another component failed.
 fn counted(events: &str) -> (Vec<u32>, Bench) {
     let mut bench = Bench::new();
-    let mut tell = |(job, event)| {
-        drop(match event {
-            'E' => bench.error(job),
-            'S' => bench.success(job),
-            'J' => bench.names(error(job, FailureClass::Application)),
-            _ => bench.names(error(job, FailureClass::Cancelled)),
-        });
-        bench.record.consecutive_errors
-    };
-    let counts = (1..).zip(events.chars()).map(&mut tell).collect();
+    let counts = (1..)
+        .zip(events.chars())
+        .map(&mut |(job, event)| {
+            drop(match event {
+                'E' => bench.error(job),
+                'S' => bench.success(job),
+                'J' => bench.names(error(job, FailureClass::Application)),
+                _ => bench.names(error(job, FailureClass::Cancelled)),
+            });
+            bench.record.consecutive_errors
+        })
+        .collect();
     (counts, bench)
 }
 

@@ -112,8 +112,12 @@ impl Grid {
 
     /// What is due at a site by the records.
     fn step(&mut self, site: &SiteName) -> bool {
-        let find = |site: &SiteName| self.records.get(site);
-        let step = together::due(&self.records[site], self.records.values(), &find, NOW);
+        let step = together::due(
+            &self.records[site],
+            self.records.values(),
+            &|site: &SiteName| self.records.get(site),
+            NOW,
+        );
         let Some(step) = step else { return false };
         self.tell(site, SiteCommand::SharedStep(step)).unwrap();
         true
@@ -193,12 +197,11 @@ impl Grid {
     }
 
     fn group<T>(&self, look: impl Fn(&JointReservation<'_>) -> T) -> T {
-        let find = |site: &SiteName| self.records.get(site);
         let (name, record) = self.records.first_key_value().unwrap();
         look(&JointReservation::of(
             name,
             record.shared_named(&course()).unwrap(),
-            &find,
+            &|site: &SiteName| self.records.get(site),
         ))
     }
 

@@ -206,13 +206,14 @@ fn the_load_knobs_move_the_load() {
 
 #[test]
 fn the_load_of_a_constant_workload_is_exact() {
-    let job = |hour: u64| GeneratedJob {
-        submitted: DurationMs::from_secs(hour * 3600),
-        run_time: DurationMs::from_secs(1800),
-        processors: 8,
-        interactive: false,
-    };
-    let jobs: Vec<_> = (0..5).map(job).collect();
+    let jobs: Vec<_> = (0..5)
+        .map(|hour: u64| GeneratedJob {
+            submitted: DurationMs::from_secs(hour * 3600),
+            run_time: DurationMs::from_secs(1800),
+            processors: 8,
+            interactive: false,
+        })
+        .collect();
     assert_eq!(approximate_load(&jobs, 16), Some(0.25));
     assert_eq!(approximate_load(&jobs[..1], 16), None);
     assert_eq!(approximate_load(&jobs, 0), None);

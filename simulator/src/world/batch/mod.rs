@@ -354,8 +354,9 @@ impl BatchSystem {
         self.plan = BatchPlan::Easy(Some((head.id, shadow)));
         while self.nodes.idle() > 0 {
             let idle = self.nodes.idle();
-            let admits = |least: &queue::Least| shadow.admits(least, idle, now);
-            let Some((position, job)) = self.queue.next_where(from + 1, admits) else {
+            let Some((position, job)) = self.queue.next_where(from + 1, |least: &queue::Least| {
+                shadow.admits(least, idle, now)
+            }) else {
                 break;
             };
             shadow.count(&job, now);

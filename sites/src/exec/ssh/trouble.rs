@@ -77,9 +77,11 @@ impl SshProblem {
     pub fn read(said: &str) -> Self {
         let sign = SIGNS.iter().find(|(part, _)| said.contains(part));
         // What is said around it is no news.
-        let tells = |line: &&str| SIGNS.iter().any(|(part, _)| line.contains(part));
         let lines = said.split("; ").map(|line| line.trim_matches(['@', ' ']));
-        let telling: Vec<&str> = lines.filter(tells).take(2).collect();
+        let telling: Vec<&str> = lines
+            .filter(|line: &&str| SIGNS.iter().any(|(part, _)| line.contains(part)))
+            .take(2)
+            .collect();
         let said = if telling.is_empty() {
             said.to_owned()
         } else {

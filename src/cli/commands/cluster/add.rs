@@ -109,23 +109,24 @@ fn told(added: &Added) -> String {
 
 /// Links to sites that are known already.
 fn links(site: &str, known: &[Site]) -> Vec<String> {
-    let link = |other: &Site| {
-        let from = other.name.to_string().show();
-        let to = site.to_owned().show();
-        format!("[[link]]\nfrom = {from}\nto = {to}\nbandwidth = \"1 Gbit/s\"\n")
-    };
-    known.iter().map(link).collect()
+    known
+        .iter()
+        .map(|other: &Site| {
+            let from = other.name.to_string().show();
+            let to = site.to_owned().show();
+            format!("[[link]]\nfrom = {from}\nto = {to}\nbandwidth = \"1 Gbit/s\"\n")
+        })
+        .collect()
 }
 
 /// The configuration file in effect, or that which is to be made.
 fn target(context: &CommandContext) -> Result<PathBuf, CliError> {
-    let missing = |file: &PathBuf| !file.exists();
     let named = context
         .global
         .config
         .clone()
         .or_else(|| context.environment.config.clone());
-    if let Some(file) = named.filter(missing) {
+    if let Some(file) = named.filter(|file: &PathBuf| !file.exists()) {
         return Ok(file);
     }
     let ours = context

@@ -114,11 +114,10 @@ async fn clean(
     needs: &KeptAttempts,
     args: &SiteCleanArgs,
 ) -> Result<Option<Cleaned>, CliError> {
-    let failed = |error| {
+    let remains = site.remains().await.map_err(|error| {
         let remedy = format!("see `cospan site check {}`", args.site);
         CliError::usage(format!("{}: {error}", args.site), remedy)
-    };
-    let remains = site.remains().await.map_err(failed)?;
+    })?;
     let (live, over): (Vec<&Remains>, Vec<&Remains>) = remains.iter().partition(|one| one.is_live);
     let (foreign, ours): (Vec<&Remains>, Vec<&Remains>) =
         over.into_iter().partition(|one| needs.is_foreign(&one.tag));

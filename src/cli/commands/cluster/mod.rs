@@ -30,12 +30,12 @@ struct SlurmSession {
 
 impl SlurmSession {
     fn of(section: &Site, root: PathBuf) -> Result<Self, CliError> {
-        let refused = |error: SiteError| CliError::usage(error.to_string(), "correct the site");
         let place = tempfile::Builder::new().prefix("cospan-").tempdir();
         let place = place.map_err(|error| {
             CliError::usage(format!("no temporary directory: {error}"), "set TMPDIR")
         })?;
-        let way = clusters::way(section, &place.path().join("ssh")).map_err(refused)?;
+        let way = clusters::way(section, &place.path().join("ssh"))
+            .map_err(|error: SiteError| CliError::usage(error.to_string(), "correct the site"))?;
         // Nothing is copied by a command.
         let config = clusters::slurm(section, root, vec!["/bin/false".into()]);
         Ok(Self {
@@ -122,21 +122,23 @@ fn section(context: &CommandContext, name: &str) -> Result<Site, CliError> {
 
 /// Findings as checks, and how the command ends with them.
 fn judged(findings: &[Finding]) -> (Vec<DoctorCheck>, CliExit) {
-    let check = |finding: &Finding| DoctorCheck {
-        what: finding.what,
-        verdict: match finding.verdict {
-            FindingVerdict::Good => CheckVerdict::Good,
-            FindingVerdict::Odd => CheckVerdict::Odd,
-            FindingVerdict::Bad => CheckVerdict::Bad,
-        },
-        found: finding.found.clone(),
-        remedy: (!finding.advice.is_empty()).then(|| finding.advice.clone()),
-    };
     let is_bad = findings
         .iter()
         .any(|finding| finding.verdict == FindingVerdict::Bad);
     (
-        findings.iter().map(check).collect(),
+        findings
+            .iter()
+            .map(|finding: &Finding| DoctorCheck {
+                what: finding.what,
+                verdict: match finding.verdict {
+                    FindingVerdict::Good => CheckVerdict::Good,
+                    FindingVerdict::Odd => CheckVerdict::Odd,
+                    FindingVerdict::Bad => CheckVerdict::Bad,
+                },
+                found: finding.found.clone(),
+                remedy: (!finding.advice.is_empty()).then(|| finding.advice.clone()),
+            })
+            .collect(),
         if is_bad {
             CliExit::Usage
         } else {

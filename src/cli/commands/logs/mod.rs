@@ -74,8 +74,10 @@ impl WantedLogs {
             ),
             apart: self.streams.len() > 1 && *stream == StreamArg::Stderr,
         };
-        let of_component = |name| self.streams.iter().map(move |stream| source(name, stream));
-        Ok(names.iter().flat_map(of_component).collect())
+        Ok(names
+            .iter()
+            .flat_map(|name| self.streams.iter().map(move |stream| source(name, stream)))
+            .collect())
     }
 
     /// What tells a stream from the others; nothing if there are no others.
@@ -151,8 +153,11 @@ impl StreamSource {
     /// Hands out all there is now.
     fn read(&self, tell: impl FnMut(&[u8]) -> Result<(), CliError>) -> Result<(), CliError> {
         let offset = self.beginning(None)?;
-        let ask = |offset, limit| self.client.log(&self.request(None, offset, limit));
-        read_what_is_there(offset, ask, tell)
+        read_what_is_there(
+            offset,
+            |offset, limit| self.client.log(&self.request(None, offset, limit)),
+            tell,
+        )
     }
 }
 
@@ -271,21 +276,24 @@ mod tests {
     fn a_log_that_outgrows_its_reader_ends_where_it_ended_at_the_first_look() {
         let size = Cell::new(3 * u64::from(PIECE) + 7);
         let mut read = 0;
-        let ask = |offset: u64, limit: u32| {
-            let now = size.get();
-            size.set(now + 2 * u64::from(PIECE));
-            let most = (now - offset).min(limit.into());
-            Ok(FilePiece {
-                bytes: vec![b'x'; most as usize],
-                size: now,
-            })
-        };
-        let tell = |bytes: &[u8]| {
-            read += bytes.len();
-            assert!(read <= 64 << 20, "it does not end");
-            Ok(())
-        };
-        read_what_is_there(0, ask, tell).unwrap();
+        read_what_is_there(
+            0,
+            |offset: u64, limit: u32| {
+                let now = size.get();
+                size.set(now + 2 * u64::from(PIECE));
+                let most = (now - offset).min(limit.into());
+                Ok(FilePiece {
+                    bytes: vec![b'x'; most as usize],
+                    size: now,
+                })
+            },
+            |bytes: &[u8]| {
+                read += bytes.len();
+                assert!(read <= 64 << 20, "it does not end");
+                Ok(())
+            },
+        )
+        .unwrap();
         assert_eq!(read as u64, 3 * u64::from(PIECE) + 7);
     }
 }

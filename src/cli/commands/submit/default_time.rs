@@ -14,20 +14,19 @@ pub(super) fn told(context: &CommandContext, names: Option<&str>) -> Option<(Dur
 }
 
 fn longest(sites: &[SiteReport], names: Option<&str>) -> Option<(DurationMs, String)> {
-    let of_site = |site: &SiteReport| {
-        let names = names.or(site.default_partition.as_deref())?;
-        let known = names.split(',').filter_map(|name| {
-            let ms = site.default_times_ms.get(name)?;
-            Some((
-                DurationMs(*ms),
-                format!("partition {name} of {}", site.name),
-            ))
-        });
-        known.max_by_key(|(time, _)| *time)
-    };
     sites
         .iter()
-        .filter_map(of_site)
+        .filter_map(|site: &SiteReport| {
+            let names = names.or(site.default_partition.as_deref())?;
+            let known = names.split(',').filter_map(|name| {
+                let ms = site.default_times_ms.get(name)?;
+                Some((
+                    DurationMs(*ms),
+                    format!("partition {name} of {}", site.name),
+                ))
+            });
+            known.max_by_key(|(time, _)| *time)
+        })
         .max_by_key(|(time, _)| *time)
 }
 

@@ -263,13 +263,14 @@ mod tests {
 
     #[test]
     fn of_many_jobs_those_that_did_not_finish_are_named_but_not_all() {
-        let outcome = |id: u64| WaitOutcome {
-            id,
-            state: if id > 85 { "failed" } else { "finished" }.into(),
-            reason: (id > 85).then(|| "exit code 3".into()),
-            last_words: Vec::new(),
-        };
-        let outcomes: Vec<WaitOutcome> = (1..=100).map(outcome).collect();
+        let outcomes: Vec<WaitOutcome> = (1..=100)
+            .map(|id: u64| WaitOutcome {
+                id,
+                state: if id > 85 { "failed" } else { "finished" }.into(),
+                reason: (id > 85).then(|| "exit code 3".into()),
+                last_words: Vec::new(),
+            })
+            .collect();
         let text = terminal::without_styles(&text(&outcomes));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "100 jobs: 85 finished, 15 failed");

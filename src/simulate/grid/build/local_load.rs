@@ -21,8 +21,10 @@ const PILOT_SEED: u64 = 0;
 /// Processor time asked for, over what there is between the first and the last
 /// submission. Exact, for run times grow with sizes.
 fn exact_load(jobs: &[GeneratedJob], processors: u32) -> f64 {
-    let work = |job: &GeneratedJob| f64::from(job.processors) * job.run_time.0 as f64;
-    let asked: f64 = jobs.iter().map(work).sum();
+    let asked: f64 = jobs
+        .iter()
+        .map(|job: &GeneratedJob| f64::from(job.processors) * job.run_time.0 as f64)
+        .sum();
     let last = jobs
         .last()
         .map_or(DurationMs(1), |job| job.submitted.max(DurationMs(1)));
@@ -64,13 +66,18 @@ pub(super) fn jobs(
         }
     })?;
     let times = stretched(times, load.estimates_times);
-    let local = |(job, times): (&RawJob, Times)| LocalJob {
-        at: options.begin + job.submitted,
-        processors: job.processors,
-        run_time: times.run_time,
-        estimate: times.estimate,
-    };
-    Ok((raw.iter().zip(times).map(local).collect(), notes))
+    Ok((
+        raw.iter()
+            .zip(times)
+            .map(|(job, times): (&RawJob, Times)| LocalJob {
+                at: options.begin + job.submitted,
+                processors: job.processors,
+                run_time: times.run_time,
+                estimate: times.estimate,
+            })
+            .collect(),
+        notes,
+    ))
 }
 
 fn generated(

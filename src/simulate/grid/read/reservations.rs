@@ -26,8 +26,10 @@ pub(super) fn reservations(
         "reserve_after",
         "objective",
     ]);
-    let grants = |site: &Option<DescribedSite>| site.as_ref().is_none_or(|site| site.reserves);
-    if !sites.iter().any(grants) {
+    if !sites
+        .iter()
+        .any(|site: &Option<DescribedSite>| site.as_ref().is_none_or(|site| site.reserves))
+    {
         let message = "[reservations] is given, but no site grants any";
         table.wrong(
             table.at(),

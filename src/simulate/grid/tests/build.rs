@@ -189,8 +189,6 @@ fn every_ordered_pair_has_the_link_that_is_given_or_the_default() {
 
 #[test]
 fn sites_that_say_what_they_send_and_receive_need_no_link() {
-    let site =
-        |(name, ends): (&str, &str)| format!("[[site]]\nname = \"{name}\"\nnodes = 1\n{ends}\n");
     let ends = "upload = \"30bit/s\"\ndownload = \"9bit/s\"";
     let sites = [
         ("a", ends),
@@ -198,7 +196,18 @@ fn sites_that_say_what_they_send_and_receive_need_no_link() {
         ("c", ends),
     ];
     let link = "[[link]]\nfrom = \"a\"\nto = \"c\"\nbandwidth = \"5bit/s\"\n";
-    let grid = built(&format!("{}{link}", sites.map(site).concat()), 1, 1);
+    let grid = built(
+        &format!(
+            "{}{link}",
+            sites
+                .map(|(name, ends): (&str, &str)| format!(
+                    "[[site]]\nname = \"{name}\"\nnodes = 1\n{ends}\n"
+                ))
+                .concat()
+        ),
+        1,
+        1,
+    );
     let rates = grid
         .links
         .iter()

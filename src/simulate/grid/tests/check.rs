@@ -52,8 +52,10 @@ fn every_problem_is_told_at_once_in_the_order_of_lines() {
     let text = "[network]\ndefault_latency = 5\n[[site]]\nname = \"1st\"\nnodes = 0\n[[site]]\n\
                 name = \"b\"\n[[link]]\nfrom = \"c\"\nto = \"b\"\nbandwidth = \"fast\"";
     let problems = refused(text);
-    let line = |problem: &str| problem.split(':').nth(1).map(str::to_owned);
-    let lines: Vec<String> = problems.lines().filter_map(line).collect();
+    let lines: Vec<String> = problems
+        .lines()
+        .filter_map(|problem: &str| problem.split(':').nth(1).map(str::to_owned))
+        .collect();
     assert_eq!(lines, ["2", "4", "5", "6", "9", "11"], "{problems}");
 }
 

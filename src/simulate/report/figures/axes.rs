@@ -101,8 +101,12 @@ impl TimeAxis {
         let end_ms = self.from_ms.saturating_add(self.length_ms);
         let (unit_ms, unit) = unit(self.step(TICK_GAP));
         if end_ms / unit_ms < PLAIN_TICKS {
-            let plain = |at_ms: u64| format!("{}", at_ms as f64 / unit_ms as f64);
-            return (unit, self.marks(self.step(TICK_GAP), plain));
+            return (
+                unit,
+                self.marks(self.step(TICK_GAP), |at_ms: u64| {
+                    format!("{}", at_ms as f64 / unit_ms as f64)
+                }),
+            );
         }
         let step = self.step(CLOCK_GAP);
         let seconds = step < 60_000;
@@ -117,11 +121,10 @@ impl TimeAxis {
     /// The shortest step that leaves `gap` pixels between ticks.
     fn step(self, gap: f64) -> u64 {
         let most = (self.width / gap).max(1.0);
-        let fits = |step: &&u64| self.length_ms as f64 / **step as f64 <= most;
         let longest = STEPS_MS[STEPS_MS.len() - 1];
         STEPS_MS
             .iter()
-            .find(fits)
+            .find(|step: &&u64| self.length_ms as f64 / **step as f64 <= most)
             .copied()
             .unwrap_or((self.length_ms / 2).max(longest))
     }
@@ -129,14 +132,15 @@ impl TimeAxis {
     /// A tick at each multiple of `step`.
     fn marks(self, step: u64, label: impl Fn(u64) -> String) -> Vec<Tick> {
         let end = self.from_ms.saturating_add(self.length_ms) / step;
-        let mark = |n: u64| {
-            let at_ms = n.saturating_mul(step);
-            Tick {
-                position: self.x(at_ms),
-                label: label(at_ms),
-            }
-        };
-        (self.from_ms.div_ceil(step)..=end).map(mark).collect()
+        (self.from_ms.div_ceil(step)..=end)
+            .map(|n: u64| {
+                let at_ms = n.saturating_mul(step);
+                Tick {
+                    position: self.x(at_ms),
+                    label: label(at_ms),
+                }
+            })
+            .collect()
     }
 
     /// Draws the axis with its words below a plot; takes [`TimeAxis::HEIGHT`].
@@ -239,15 +243,16 @@ pub(super) fn round_scale(greatest: u64, most_steps: u64) -> (u64, u64) {
 
 /// Ticks of a scale from 0 to `end`, from the bottom of a plot to its top.
 pub(super) fn upright_ticks(end: u64, step: u64, plot: Area) -> Vec<Tick> {
-    let tick = |n: u64| {
-        let value = n * step;
-        let position = plot.bottom() - value as f64 / end.max(1) as f64 * plot.height;
-        Tick {
-            position,
-            label: show::count(value),
-        }
-    };
-    (0..=end / step.max(1)).map(tick).collect()
+    (0..=end / step.max(1))
+        .map(|n: u64| {
+            let value = n * step;
+            let position = plot.bottom() - value as f64 / end.max(1) as f64 * plot.height;
+            Tick {
+                position,
+                label: show::count(value),
+            }
+        })
+        .collect()
 }
 
 /// The ground of a plot, with a line and a label at each tick of its height.

@@ -82,10 +82,13 @@ pub(super) fn figure(groups: &[SvgGroup<'_>]) -> Figure {
     let mut drawing = FigureDrawing::new(WIDTH, &title, &note);
     let mut top = 50.0;
     if shown.len() > 1 {
-        let entry = |(index, group): (usize, &SvgGroup<'_>)| {
-            (LegendSign::Curve(legend::curve(index)), group.label.clone())
-        };
-        let entries: Vec<_> = shown.iter().enumerate().map(entry).collect();
+        let entries: Vec<_> = shown
+            .iter()
+            .enumerate()
+            .map(|(index, group): (usize, &SvgGroup<'_>)| {
+                (LegendSign::Curve(legend::curve(index)), group.label.clone())
+            })
+            .collect();
         top = legend::draw(&mut drawing, &entries, top, WIDTH) + 4.0;
     }
     let width = (WIDTH - 12.0) / PANELS.len() as f64;
@@ -195,11 +198,12 @@ fn done(job: &RunJob) -> Option<&RunJob> {
 
 /// Ticks at quarters of the jobs.
 fn share_ticks(plot: Area) -> Vec<Tick> {
-    let tick = |quarter: u32| Tick {
-        position: plot.bottom() - f64::from(quarter) / 4.0 * plot.height,
-        label: (quarter * 25).to_string(),
-    };
-    (0..=4).map(tick).collect()
+    (0..=4)
+        .map(|quarter: u32| Tick {
+            position: plot.bottom() - f64::from(quarter) / 4.0 * plot.height,
+            label: (quarter * 25).to_string(),
+        })
+        .collect()
 }
 
 /// A curve in words.

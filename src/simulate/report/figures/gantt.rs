@@ -139,21 +139,19 @@ fn booked<'a>(
     window: ReportSpan,
     most: usize,
 ) -> Vec<(&'a BookingBar, Blocks)> {
-    let seen = |booking: &&BookingBar| booking.from < window.to && booking.to > window.from;
-    let place = |booking: &'a BookingBar| {
-        let of = (Some(booking.job), Some(booking.component));
-        let ran = bars.iter().rfind(|(bar, _)| (bar.job, bar.component) == of);
-        let lowest = std::iter::once(0..booking.processors.min(site.processors)).collect();
-        let blocks = ran
-            .filter(|_| booking.left.is_none())
-            .map(|(_, blocks)| blocks.clone());
-        (booking, blocks.unwrap_or(lowest))
-    };
     site.bookings
         .iter()
-        .filter(seen)
+        .filter(|booking: &&BookingBar| booking.from < window.to && booking.to > window.from)
         .take(most)
-        .map(place)
+        .map(|booking: &'a BookingBar| {
+            let of = (Some(booking.job), Some(booking.component));
+            let ran = bars.iter().rfind(|(bar, _)| (bar.job, bar.component) == of);
+            let lowest = std::iter::once(0..booking.processors.min(site.processors)).collect();
+            let blocks = ran
+                .filter(|_| booking.left.is_none())
+                .map(|(_, blocks)| blocks.clone());
+            (booking, blocks.unwrap_or(lowest))
+        })
         .collect()
 }
 
@@ -366,8 +364,11 @@ fn note(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
             show::counted(more_sites as u64, "quieter site")
         ));
     }
-    let missing = |row: &GanttRow<'_>| within(row.site, chart.window).count() - row.bars.len();
-    let more: usize = chart.rows.iter().map(missing).sum();
+    let more: usize = chart
+        .rows
+        .iter()
+        .map(|row: &GanttRow<'_>| within(row.site, chart.window).count() - row.bars.len())
+        .sum();
     if more > 0 {
         notes.push(format!(
             "{} at the same time left out. ",

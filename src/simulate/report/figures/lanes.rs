@@ -57,8 +57,11 @@ pub(super) fn size(blocks: &[Range<u32>]) -> u32 {
 impl FreeProcessors {
     /// Takes this many: one block if any is long enough, else the lowest.
     fn take(&mut self, wanted: u32) -> Blocks {
-        let long_enough = |(first, end): (&u32, &u32)| (end - first >= wanted).then_some(*first);
-        if let Some(first) = self.0.iter().find_map(long_enough) {
+        if let Some(first) = self
+            .0
+            .iter()
+            .find_map(|(first, end): (&u32, &u32)| (end - first >= wanted).then_some(*first))
+        {
             let block = first..first.saturating_add(wanted);
             return self.take_all(vec![block]);
         }

@@ -41,8 +41,10 @@ pub(super) fn curve(index: usize) -> String {
 
 /// The kinds of load, for figures that fill areas by them.
 pub(super) fn load_kinds() -> Vec<(LegendSign, String)> {
-    let entry = |kind: LoadKind| (LegendSign::Fill(fill(kind)), kind.words().to_owned());
-    LoadKind::STACKED.into_iter().map(entry).collect()
+    LoadKind::STACKED
+        .into_iter()
+        .map(|kind: LoadKind| (LegendSign::Fill(fill(kind)), kind.words().to_owned()))
+        .collect()
 }
 
 /// The outlines of reservations.

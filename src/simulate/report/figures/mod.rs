@@ -63,27 +63,31 @@ pub(super) fn all(runs: &[RunRecord]) -> Vec<Figure> {
 /// Runs by label, in the order of the labels' first occurrence.
 fn groups(runs: &[RunRecord]) -> Vec<SvgGroup<'_>> {
     let labels = labels(runs.iter().map(|run| run.label.as_str()));
-    let group = |label: &String| {
-        let mut runs: Vec<_> = runs.iter().filter(|run| run.label == *label).collect();
-        runs.sort_by_key(|run| run.seed);
-        SvgGroup {
-            label: super::show::cut(label, LABEL_CHARS),
-            runs,
-        }
-    };
-    labels.iter().map(group).collect()
+    labels
+        .iter()
+        .map(|label: &String| {
+            let mut runs: Vec<_> = runs.iter().filter(|run| run.label == *label).collect();
+            runs.sort_by_key(|run| run.seed);
+            SvgGroup {
+                label: super::show::cut(label, LABEL_CHARS),
+                runs,
+            }
+        })
+        .collect()
 }
 
 /// A label as part of a file's name.
 fn slug(label: &str) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() {
-            c.to_ascii_lowercase()
-        } else {
-            '-'
-        }
-    };
-    let slug: String = label.chars().map(plain).collect();
+    let slug: String = label
+        .chars()
+        .map(|c: char| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        })
+        .collect();
     let parts: Vec<&str> = slug.split('-').filter(|part| !part.is_empty()).collect();
     if parts.is_empty() {
         "run".to_owned()

@@ -87,14 +87,18 @@ fn panel(
     let (end, step) = axes::round_scale(u64::from(most), (plot.height / 30.0) as u64);
     axes::frame(drawing, plot, &axes::upright_ticks(end, step, plot));
     drawing.upward_text((14.0, plot.top + plot.height / 2.0), "jobs waiting");
-    let y = |jobs: u32| plot.bottom() - f64::from(jobs) / end as f64 * plot.height;
     let span = ReportSpan {
         from: run.began,
         to: run.began + DurationMs(longest_ms),
     };
     let share = run.span().length_ms() as f64 / longest_ms.max(1) as f64;
     let lines = column_lines(&run.queue, span, plot.width as usize, |step| step.waiting);
-    let path = curve(&lines, plot.left, plot.left + share * plot.width, y);
+    let path = curve(
+        &lines,
+        plot.left,
+        plot.left + share * plot.width,
+        |jobs: u32| plot.bottom() - f64::from(jobs) / end as f64 * plot.height,
+    );
     drawing.path(&legend::curve(index), &path, Some(&heading));
     axes::base(drawing, plot, &[]);
 }

@@ -46,31 +46,32 @@ fn bars() -> impl Strategy<Value = Vec<Bar>> {
 
 /// A run of one site with a new bar, load and queue each millisecond or faster.
 fn crowded(bars: u64, sites: usize) -> RunRecord {
-    let site = |n: usize| SiteTrace {
-        name: format!("site {n}"),
-        processors: 997,
-        load: (0..bars)
-            .map(|at| LoadRecord {
-                at: Timestamp(at),
-                running: (at * 7 % 300) as u32,
-                held: (at * 11 % 300) as u32,
-                local: (at * 13 % 300) as u32,
-                down: (at * 5 % 97) as u32,
-            })
-            .collect(),
-        bars: (0..bars)
-            .map(|at| bar(at / 9, at / 9 + 3, (at % 41) as u32, at))
-            .collect(),
-        bars_dropped: 3,
-        bookings: Vec::new(),
-        local_days: Vec::new(),
-    };
     RunRecord {
         label: "crowded".to_owned(),
         seed: 0,
         began: Timestamp(0),
         ended: Timestamp(bars),
-        sites: (0..sites).map(site).collect(),
+        sites: (0..sites)
+            .map(|n: usize| SiteTrace {
+                name: format!("site {n}"),
+                processors: 997,
+                load: (0..bars)
+                    .map(|at| LoadRecord {
+                        at: Timestamp(at),
+                        running: (at * 7 % 300) as u32,
+                        held: (at * 11 % 300) as u32,
+                        local: (at * 13 % 300) as u32,
+                        down: (at * 5 % 97) as u32,
+                    })
+                    .collect(),
+                bars: (0..bars)
+                    .map(|at| bar(at / 9, at / 9 + 3, (at % 41) as u32, at))
+                    .collect(),
+                bars_dropped: 3,
+                bookings: Vec::new(),
+                local_days: Vec::new(),
+            })
+            .collect(),
         attempts: Vec::new(),
         queue: (0..bars)
             .map(|at| QueueStep {

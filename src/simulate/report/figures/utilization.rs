@@ -177,14 +177,15 @@ fn time_axis(run: &RunRecord, plot: Area) -> TimeAxis {
 /// Ticks at quarters of the processors.
 fn share_ticks(plot: Area) -> Vec<Tick> {
     let steps = if plot.height < 120.0 { 2u32 } else { 4 };
-    let tick = |n| {
-        let share = f64::from(n) / f64::from(steps);
-        Tick {
-            position: plot.bottom() - share * plot.height,
-            label: format!("{}", share * 100.0),
-        }
-    };
-    (0..=steps).map(tick).collect()
+    (0..=steps)
+        .map(|n| {
+            let share = f64::from(n) / f64::from(steps);
+            Tick {
+                position: plot.bottom() - share * plot.height,
+                label: format!("{}", share * 100.0),
+            }
+        })
+        .collect()
 }
 
 /// What is seen.
@@ -217,12 +218,10 @@ fn note(group: &SvgGroup<'_>, width: f64) -> String {
 fn in_words(run: &RunRecord) -> String {
     let load = LoadShares::of_all(run);
     let shares = [load.grid_running, load.grid_held, load.local, load.down];
-    let part =
-        |(kind, share): (LoadKind, f64)| format!("{} {}", kind.words(), show::percent(share));
     let parts: Vec<String> = LoadKind::STACKED
         .into_iter()
         .zip(shares)
-        .map(part)
+        .map(|(kind, share): (LoadKind, f64)| format!("{} {}", kind.words(), show::percent(share)))
         .collect();
     format!("Means of all sites: {}.", parts.join(", "))
 }

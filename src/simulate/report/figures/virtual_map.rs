@@ -97,12 +97,13 @@ pub(crate) fn round_up(greatest: f64) -> f64 {
 }
 
 fn ticks(end: f64, position: impl Fn(f64) -> f64) -> Vec<Tick> {
-    let tick = |step: u32| {
-        let share = f64::from(step) / f64::from(STEPS);
-        Tick {
-            position: position(share),
-            label: crate::simulate::report::show::number(share * end),
-        }
-    };
-    (0..=STEPS).map(tick).collect()
+    (0..=STEPS)
+        .map(|step: u32| {
+            let share = f64::from(step) / f64::from(STEPS);
+            Tick {
+                position: position(share),
+                label: crate::simulate::report::show::number(share * end),
+            }
+        })
+        .collect()
 }

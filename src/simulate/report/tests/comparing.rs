@@ -8,13 +8,16 @@ use crate::simulate::report::{
 /// Runs of one label whose jobs waited so long on average, by seed.
 fn waits(label: &str, means: &[f64]) -> Vec<RunSummary> {
     let base = RunSummary::of(&small(label, 0));
-    let run = |(seed, mean): (usize, &f64)| {
-        let mut run = base.clone();
-        run.seed = seed as u64;
-        run.wait_s.mean = *mean;
-        run
-    };
-    means.iter().enumerate().map(run).collect()
+    means
+        .iter()
+        .enumerate()
+        .map(|(seed, mean): (usize, &f64)| {
+            let mut run = base.clone();
+            run.seed = seed as u64;
+            run.wait_s.mean = *mean;
+            run
+        })
+        .collect()
 }
 
 fn verdict(metric: Metric, comparison: &LabelComparison) -> Significance {
@@ -103,7 +106,10 @@ fn each_difference_is_between_labels_that_differ_in_one_thing() {
         "cm less wf (fcfs)",
     ];
     assert_eq!(words, expected);
-    let mean = |difference: &Difference| difference.interval.unwrap().mean;
-    let waits: Vec<f64> = comparison.metrics[0].differences.iter().map(mean).collect();
+    let waits: Vec<f64> = comparison.metrics[0]
+        .differences
+        .iter()
+        .map(|difference: &Difference| difference.interval.unwrap().mean)
+        .collect();
     assert_eq!(waits, [10.0, 30.0, 60.0, 40.0, 140.0]);
 }

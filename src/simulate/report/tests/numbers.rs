@@ -166,15 +166,17 @@ fn jobs_are_told_apart_by_their_size_and_their_components() {
     let jobs = vec![job(1, 1, 1), job(1, 16, 1), job(3, 48, 5_793), queued];
     let summary = RunSummary::of(&RunRecord { jobs, ..empty() });
     let told = |groups: &[GroupSummary]| -> Vec<(String, u64, u64, f64)> {
-        let of = |group: &GroupSummary| {
-            (
-                group.words(),
-                group.jobs,
-                group.started,
-                group.wait_s.median,
-            )
-        };
-        groups.iter().map(of).collect()
+        groups
+            .iter()
+            .map(|group: &GroupSummary| {
+                (
+                    group.words(),
+                    group.jobs,
+                    group.started,
+                    group.wait_s.median,
+                )
+            })
+            .collect()
     };
     let components = [("1".to_owned(), 2, 2, 1.0), ("3".to_owned(), 2, 1, 5_793.0)];
     assert_eq!(told(&summary.by_components), components);

@@ -103,11 +103,12 @@ impl SampleWorld {
             local_days: Vec::new(),
         };
         let mut at = BEGAN;
-        let mut submit = |id: u64| {
-            at += exponential(&mut rng, of.gap_ms);
-            job(&mut rng, id, at)
-        };
-        let jobs: Vec<RunJob> = (1..=of.jobs).map(&mut submit).collect();
+        let jobs: Vec<RunJob> = (1..=of.jobs)
+            .map(&mut |id: u64| {
+                at += exponential(&mut rng, of.gap_ms);
+                job(&mut rng, id, at)
+            })
+            .collect();
         let sites: Vec<SiteTrace> = of.sites.iter().enumerate().map(site).collect();
         let mut world = Self {
             now: BEGAN,

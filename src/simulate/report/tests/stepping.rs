@@ -27,14 +27,15 @@ fn steps() -> impl Strategy<Value = Vec<QueueStep>> {
 
 /// The value at every millisecond of the span, by brute force.
 fn each_ms(steps: &[QueueStep]) -> Vec<Option<u32>> {
-    let at = |ms: u64| {
-        steps
-            .iter()
-            .rev()
-            .find(|step| step.at.0 <= ms)
-            .map(|step| step.waiting)
-    };
-    (SPAN.from.0..SPAN.to.0).map(at).collect()
+    (SPAN.from.0..SPAN.to.0)
+        .map(|ms: u64| {
+            steps
+                .iter()
+                .rev()
+                .find(|step| step.at.0 <= ms)
+                .map(|step| step.waiting)
+        })
+        .collect()
 }
 
 #[test]

@@ -13,10 +13,16 @@ use cospan_simulator::logs::{ComplaintKind, OnBad};
 fn log(rows: &[(u32, u64, i64, u32, i64)]) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("log.swf");
-    let row = |(number, at, run, size, estimate): &(u32, u64, i64, u32, i64)| {
-        format!("{number} {at} 0 {run} {size} -1 -1 {size} {estimate} -1 1 1 1 1 1 1 -1 -1\n")
-    };
-    let text: String = rows.iter().map(row).collect();
+    let text: String = rows
+        .iter()
+        .map(
+            |(number, at, run, size, estimate): &(u32, u64, i64, u32, i64)| {
+                format!(
+                    "{number} {at} 0 {run} {size} -1 -1 {size} {estimate} -1 1 1 1 1 1 1 -1 -1\n"
+                )
+            },
+        )
+        .collect();
     fs::write(&file, format!("; Version: 2.2\n{text}")).unwrap();
     (directory, file)
 }

@@ -140,16 +140,17 @@ pub(super) struct Workers {
 impl Workers {
     /// Starts them.
     pub(super) fn start(count: usize, room: &Arc<MemoryRoom>) -> Self {
-        let lane = |_| {
-            let (batches, received) = sync_channel(WAITING);
-            let decoder = Decoder::within(room.clone());
-            WorkerLane {
-                batches,
-                thread: std::thread::spawn(move || serve(&received, decoder)),
-            }
-        };
         Self {
-            lanes: (0..count.max(1)).map(lane).collect(),
+            lanes: (0..count.max(1))
+                .map(|_| {
+                    let (batches, received) = sync_channel(WAITING);
+                    let decoder = Decoder::within(room.clone());
+                    WorkerLane {
+                        batches,
+                        thread: std::thread::spawn(move || serve(&received, decoder)),
+                    }
+                })
+                .collect(),
             batch: Vec::new(),
             sent: 0,
         }
@@ -176,8 +177,14 @@ impl Workers {
         let mut lanes = Vec::with_capacity(self.lanes.len());
         for WorkerLane { batches, thread } in self.lanes {
             drop(batches);
-            let panicked = |_| Err(damaged_record("a job", "its decoding panicked".into()));
-            lanes.push(thread.join().unwrap_or_else(panicked)?.into_iter());
+            lanes.push(
+                thread
+                    .join()
+                    .unwrap_or_else(|_| {
+                        Err(damaged_record("a job", "its decoding panicked".into()))
+                    })?
+                    .into_iter(),
+            );
         }
         let mut all = Decoded::default();
         let count = lanes.len();

@@ -99,15 +99,18 @@ impl Convert<StoredProgram> for spec::PackedProgram {
             return self.open().to_wire();
         }
         let counts = self.counts();
-        let piece = |piece: &PackedPiece| match piece {
-            PackedPiece::Short(text) => StoredPiece::Short(text.to_wire()),
-            PackedPiece::Long(text) => StoredPiece::Long(text.to_wire()),
-        };
         let packed = Packed {
             arguments: counts.arguments,
             setup: counts.setup,
             directory: counts.has_directory,
-            pieces: self.pieces().iter().map(piece).collect(),
+            pieces: self
+                .pieces()
+                .iter()
+                .map(|piece: &PackedPiece| match piece {
+                    PackedPiece::Short(text) => StoredPiece::Short(text.to_wire()),
+                    PackedPiece::Long(text) => StoredPiece::Long(text.to_wire()),
+                })
+                .collect(),
         };
         StoredProgram::of_pieces(self.executable.to_wire(), packed)
     }

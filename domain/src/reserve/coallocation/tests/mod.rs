@@ -86,14 +86,16 @@ impl Tables {
 
     /// All reservations, by serial.
     pub(super) fn leases(&self) -> BTreeMap<Serial, (SiteName, Timestamp)> {
-        let of = |(name, ledger): (&SiteName, &ReservationLedger<Serial>)| {
-            let name = name.clone();
-            let leases = ledger
-                .leases()
-                .map(move |(s, lease)| (*s, (name.clone(), lease.span.from)));
-            leases.collect::<Vec<_>>()
-        };
-        self.ledgers.iter().flat_map(of).collect()
+        self.ledgers
+            .iter()
+            .flat_map(|(name, ledger): (&SiteName, &ReservationLedger<Serial>)| {
+                let name = name.clone();
+                let leases = ledger
+                    .leases()
+                    .map(move |(s, lease)| (*s, (name.clone(), lease.span.from)));
+                leases.collect::<Vec<_>>()
+            })
+            .collect()
     }
 
     /// Runs a search to its end. After each step the sites hold exactly what it answers for.
