@@ -1,4 +1,4 @@
-//! Clusters as the configuration names them: what their adapters are told, and the way there.
+//! The clusters of the configuration: the settings of their adapters, and the way to each cluster.
 
 use std::ffi::OsString;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -14,25 +14,25 @@ use cospan_sites::slurm::SlurmConfig;
 
 use crate::config::sections::{Site as Section, SiteAcquisition};
 
-/// Longest that it takes to log in.
+/// Longest time to log in.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Longest directory in which a socket of a connection fits.
+/// Longest directory path in which the socket of a connection fits.
 const DIRECTORY_MAX: usize = 60;
 
-/// Longest name of a site that is one of a socket, too.
+/// Longest site name that also serves as a name of a socket.
 const NAME_MAX: usize = 24;
 
 /// The way to a cluster.
 pub(crate) enum ClusterWay {
-    /// Its commands work on this machine.
+    /// The commands of the cluster work on this machine.
     Here(Arc<ChildExec>),
-    /// Over a network.
+    /// The cluster is reached over a network.
     Ssh(Arc<SshExec>),
 }
 
 impl ClusterWay {
-    /// To run something there.
+    /// Returns the executor of commands there.
     pub(crate) fn exec(&self) -> Arc<dyn Exec> {
         match self {
             ClusterWay::Here(exec) => exec.clone(),
@@ -41,7 +41,7 @@ impl ClusterWay {
     }
 }
 
-/// What the adapter of a cluster under Slurm is told of its section.
+/// Converts the section of a Slurm cluster into the settings of its adapter.
 pub(crate) fn slurm(section: &Section, root: PathBuf, agent: Vec<OsString>) -> SlurmConfig {
     let mut slurm = SlurmConfig::new(section.name.clone(), root, section.total(), agent);
     slurm.labels = section.labels.clone();
@@ -57,7 +57,7 @@ pub(crate) fn slurm(section: &Section, root: PathBuf, agent: Vec<OsString>) -> S
     slurm
 }
 
-/// Host and directory of a site: what makes it another one if it changes.
+/// Returns the host and directory of a site, which identify it: a site with others is another site.
 pub(crate) fn place(section: &Section) -> String {
     let root = section.root.display();
     match &section.ssh {
@@ -66,9 +66,10 @@ pub(crate) fn place(section: &Section) -> String {
     }
 }
 
-/// The way to a site; the connection's socket is to be at `socket`.
+/// Returns the way to a site; `socket` is the path of the connection's socket.
 ///
 /// # Errors
+///
 /// The host or the socket cannot be used.
 pub(crate) fn way(section: &Section, socket: &Path) -> Result<ClusterWay, SiteError> {
     Ok(match section.ssh {
@@ -77,7 +78,7 @@ pub(crate) fn way(section: &Section, socket: &Path) -> Result<ClusterWay, SiteEr
     })
 }
 
-/// The way to a site that is reached over SSH.
+/// Returns the way to a site that is reached over SSH.
 ///
 /// # Errors
 /// As for [`way`].
@@ -92,11 +93,12 @@ pub(crate) fn ssh(section: &Section, socket: &Path) -> Result<Arc<SshExec>, Site
     SshExec::new(ssh).map(Arc::new).map_err(SiteError::Refused)
 }
 
-/// Where a server with this data directory has the socket of a site's connection: nobody else
-/// may go there, and its path must be short.
+/// Returns the path of the socket of a site's connection, for a server with this data directory.
+/// Nobody else may access its directory, and the path must be short.
 ///
 /// # Errors
-/// There is no such directory, and why.
+///
+/// The directory cannot be used, with the reason.
 pub(crate) fn socket(data: &Path, section: &Section) -> Result<PathBuf, SiteError> {
     let name = section.name.as_str();
     let name = if name.len() <= NAME_MAX {

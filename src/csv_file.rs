@@ -1,28 +1,28 @@
-//! Files of comma-separated values, of which spreadsheets make no formulas.
+//! CSV files that contain no formulas for spreadsheets.
 //!
-//! They take a field for a formula by its first letter, whatever is in quotes, and many look past
-//! blanks; others take a semicolon or a tab for the end of a field. What would be one begins with
-//! an apostrophe, by which spreadsheets know text. Numbers stay numbers; a text that looks like one
-//! is none.
+//! Spreadsheets recognize a formula by the first character of a field, even in quotes, and many
+//! skip blanks before it; others take a semicolon or a tab for the end of a field. A text that
+//! would be a formula gets an apostrophe in front, which marks text in spreadsheets. Numbers stay
+//! numbers; a text that looks like a number is not one.
 
 use std::borrow::Cow;
 
-/// What a formula begins with, in all widths in which it can be typed.
+/// The first characters of formulas, in all widths in which they can be typed.
 const BEGINS: [char; 13] = [
     '=', '+', '-', '@', '\u{2212}', '\u{fe62}', '\u{fe63}', '\u{fe66}', '\u{fe6b}', '\u{ff0b}',
     '\u{ff0d}', '\u{ff1d}', '\u{ff20}',
 ];
-/// Where a field ends for a program that reads the file otherwise than it is written.
+/// The characters that end a field for a program that reads the file in another way.
 const ENDS: [char; 4] = [';', '\t', '\n', '\r'];
 
-/// What stands in one column of a row.
+/// The content of one column of a row.
 pub(crate) struct CsvField {
     text: String,
     is_number: bool,
 }
 
 impl CsvField {
-    /// What people or programs called something.
+    /// A text that people or programs chose.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -30,7 +30,7 @@ impl CsvField {
         }
     }
 
-    /// A number of ours; nothing if there is none.
+    /// A number of ours; empty if there is none.
     pub(crate) fn number(number: impl ToString) -> Self {
         Self {
             text: number.to_string(),
@@ -55,10 +55,11 @@ impl CsvFile {
         Self(csv::Writer::from_writer(Vec::new()))
     }
 
-    /// One more row.
+    /// Adds a row.
     ///
     /// # Errors
-    /// It is not as long as those before.
+    ///
+    /// The row does not have as many fields as those before.
     pub(crate) fn row(&mut self, fields: impl IntoIterator<Item = CsvField>) -> csv::Result<()> {
         for field in fields {
             self.0.write_field(field.harmless().as_bytes())?;
@@ -66,7 +67,7 @@ impl CsvFile {
         self.0.write_record(None::<&[u8]>)
     }
 
-    /// The row that says what stands in each column.
+    /// Adds the row with the names of the columns.
     ///
     /// # Errors
     /// As for [`CsvFile::row`].
@@ -77,7 +78,7 @@ impl CsvFile {
         self.row(names.into_iter().map(CsvField::text))
     }
 
-    /// The whole file.
+    /// Returns the whole file.
     ///
     /// # Errors
     /// It cannot be written, which memory never refuses.
@@ -88,9 +89,9 @@ impl CsvFile {
     }
 }
 
-/// A field that begins no formula, wherever it is taken to begin.
+/// Defuses a field, so that it begins no formula wherever a program takes it to begin.
 fn harmless(field: &str) -> Cow<'_, str> {
-    // A tab or an end of line in front may be dropped, and what follows is a field of its own.
+    // A tab or a line end in front may be dropped, and the rest is then a field of its own.
     let begins_blank = field.starts_with(['\t', '\r', '\n']);
     if !begins_blank && !field.split_inclusive(ENDS).any(begins_formula) {
         return Cow::Borrowed(field);

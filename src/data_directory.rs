@@ -1,5 +1,5 @@
-//! The data directory must be ours alone: whoever can change it, or put another in its place, has
-//! the keys, the store and what runs at the sites.
+//! Checks that only we can change the data directory: whoever can change it, or put another in its
+//! place, has the keys, the store and the processes at the sites.
 
 use std::fs::Metadata;
 use std::io::ErrorKind;
@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 const ROOT: u32 = 0;
-/// What the kernel shows for users that the container does not know; nobody logs in as it.
+/// The user id that the kernel shows for users that the container does not know; nobody logs in as
+/// it.
 const UNMAPPED: u32 = 65_534;
 const STICKY: u32 = 0o1000;
 const BY_GROUP: u32 = 0o020;
 const BY_OTHERS: u32 = 0o002;
 
-/// Why a data directory is not used.
+/// The reason why a data directory is not used.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum DataDirectoryError {
@@ -59,22 +60,24 @@ pub enum DataDirectoryError {
     },
 }
 
-/// Makes the directory, for its user alone, if it is not there; else looks who else can change it.
+/// Makes the directory, for its user alone, if it is missing; else checks who else can change it.
 ///
 /// # Errors
-/// It cannot be made, or is not ours alone.
+///
+/// The directory cannot be made, or others can change it.
 pub fn prepare(path: &Path) -> Result<(), DataDirectoryError> {
     check(path)?;
     cospan_durable::make_directory(path).map_err(unusable(path))?;
-    // Somebody may have been quicker to make it.
+    // Another process may have made it first.
     check(path)
 }
 
-/// Looks who else can change the directory, or put another in its place. What is not there yet
-/// is judged by what is above it.
+/// Checks who else can change the directory, or put another in its place. A directory that does not
+/// exist yet is judged by those above it.
 ///
 /// # Errors
-/// It is not ours alone.
+///
+/// Others can change the directory.
 pub fn check(path: &Path) -> Result<(), DataDirectoryError> {
     let whole = std::path::absolute(path).map_err(unusable(path))?;
     for above in whole.ancestors().skip(1) {
@@ -117,7 +120,7 @@ fn unusable(path: &Path) -> impl Fn(std::io::Error) -> DataDirectoryError + '_ {
     }
 }
 
-/// What is at a place, links as links; `None` if nothing is.
+/// Returns the metadata of a place, without following a link; `None` if nothing is there.
 fn look_at(path: &Path, place: &Path) -> Result<Option<Metadata>, DataDirectoryError> {
     match std::fs::symlink_metadata(place) {
         Ok(found) => Ok(Some(found)),
@@ -126,8 +129,8 @@ fn look_at(path: &Path, place: &Path) -> Result<Option<Metadata>, DataDirectoryE
     }
 }
 
-/// A directory above, or a link to one: of the link itself only the owner counts, and what it
-/// leads to is a directory above as well, with all that is above that.
+/// Checks a directory above, or a link to one. Of the link itself only the owner counts. Its target
+/// is checked as a directory above, together with everything above that.
 fn check_above(path: &Path, above: &Path) -> Result<(), DataDirectoryError> {
     let Some(found) = look_at(path, above)? else {
         return Ok(());
@@ -156,8 +159,8 @@ fn check_above(path: &Path, above: &Path) -> Result<(), DataDirectoryError> {
     Ok(())
 }
 
-/// Whether others can rename what is in a directory. Where it is sticky, only owners can. A group
-/// of the user's own, as many systems give to each, is nobody else.
+/// Returns true if others can rename entries of a directory. In a sticky directory only owners can.
+/// The user's own group, which many systems give to each user, counts as the user.
 fn can_be_changed(found: &Metadata) -> bool {
     let ours = [ROOT, rustix::process::getegid().as_raw()].contains(&found.gid());
     let wide = if ours {

@@ -1,6 +1,6 @@
-//! Cospan's edge: command line, HTTP interface, configuration, and what ties
-//! the control plane together. Deciding happens in `cospan-domain`, acting in
-//! `cospan-actors`; here is only what needs the process and its surroundings.
+//! Cospan's edge: command line, HTTP interface, configuration, and the code that ties the control
+//! plane together. `cospan-domain` decides, `cospan-actors` acts; this crate has only what needs
+//! the process and its surroundings.
 
 pub mod api;
 pub mod bench;

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-/// A server full of jobs is a server full of small values, for which the C
-/// library's allocator takes longer and keeps more.
+/// A server full of jobs is a server full of small values. The C library's allocator is slower with
+/// them, and uses more memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! How much memory this process may have.
+//! The memory limit of this process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use cospan_domain::units::Bytes;
 use rustix::process::{Resource, getrlimit};
 
-/// What is assumed where nothing says how much there is.
+/// The limit if none is known.
 const UNKNOWN: Bytes = Bytes(1 << 30);
 
-/// The least of what the machine has, what the control groups of this process may have, and what
-/// its resource limits allow.
+/// Returns the smallest of the machine's memory, the limits of this process's control groups, and
+/// its resource limits.
 pub(crate) fn limit() -> Bytes {
     let limits = [Resource::As, Resource::Data].map(|resource| getrlimit(resource).current);
     let limits = limits.into_iter().flatten().map(Bytes);
@@ -20,7 +20,7 @@ pub(crate) fn limit() -> Bytes {
         .unwrap_or(UNKNOWN)
 }
 
-/// What the files of the system below `root` say.
+/// Lists the limits in the system files below `root`.
 fn of_system(root: &Path) -> impl Iterator<Item = Bytes> {
     let memory = fs::read_to_string(root.join("proc/meminfo")).ok();
     let memory = memory.as_deref().and_then(total);
@@ -30,7 +30,7 @@ fn of_system(root: &Path) -> impl Iterator<Item = Bytes> {
         .flat_map(|line| limit_files(root, line))
         .collect();
     let groups = files.into_iter().filter_map(|file| {
-        // "max", and the huge number that stands for it in the first version, bound nothing.
+        // "max", and the huge number for it in the first version, set no limit.
         fs::read_to_string(file)
             .ok()?
             .trim()
@@ -41,7 +41,7 @@ fn of_system(root: &Path) -> impl Iterator<Item = Bytes> {
     memory.into_iter().chain(groups)
 }
 
-/// `MemTotal:  24576000 kB`.
+/// Parses a line like `MemTotal:  24576000 kB`.
 fn total(meminfo: &str) -> Option<Bytes> {
     let line = meminfo
         .lines()
@@ -50,9 +50,9 @@ fn total(meminfo: &str) -> Option<Bytes> {
     Some(Bytes(kb.checked_mul(1_024)?))
 }
 
-/// Where a control group and those around it have their limits: `0::/a/b` in the second version,
-/// `9:memory:/a/b` in the first. In a container the path may be that outside, and the limit is at
-/// the top.
+/// Lists the files with the limits of a control group and of those around it: `0::/a/b` in the
+/// second version, `9:memory:/a/b` in the first. In a container the path may be the one outside,
+/// and the limit is at the top.
 fn limit_files(root: &Path, line: &str) -> Vec<PathBuf> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {

@@ -1,5 +1,5 @@
-//! Whether the roots of the configured sites may be theirs: not the data directory, not each
-//! other's, and nothing that people or this machine live by. Looks, and changes nothing.
+//! Checks of the roots of the configured sites: a root must not be the data directory, another
+//! site's root, or a directory that people or this machine depend on. The checks change nothing.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use crate::clusters;
 use crate::config::Config;
 use crate::config::sections::Site;
 
-/// A root that is none.
+/// An invalid root.
 #[derive(Debug)]
 pub(crate) struct WrongRoot {
     site: String,
@@ -26,7 +26,7 @@ enum Why {
     Other(Lies, String, PathBuf),
 }
 
-/// How a directory lies to another.
+/// The relation of a directory to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lies {
     At,
@@ -83,7 +83,8 @@ impl fmt::Display for WrongRoot {
 }
 
 impl WrongRoot {
-    /// Another account may see more, or have made it.
+    /// Returns true if another account may come to a different result: it may see more, or have
+    /// made the root.
     pub(crate) fn depends_on_account(&self) -> bool {
         match &self.why {
             Why::Unfit(Unfit::Foreign { .. }) => true,
@@ -95,8 +96,8 @@ impl WrongRoot {
     }
 }
 
-/// What is wrong with the roots, one thing each. A site that is known to this data directory, or
-/// bears its mark, goes on where it is.
+/// Lists the invalid roots, with one problem each. A site that is known to this data directory, or
+/// bears its mark, keeps its root.
 pub(crate) fn wrong(config: &Config, data: &Path) -> Vec<WrongRoot> {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let store = data.join(&config.store.directory);
@@ -134,8 +135,8 @@ fn because(site: &Site, why: Why) -> WrongRoot {
     }
 }
 
-/// Where a root is, and whether it is the site's already. Those of other machines are looked at
-/// there.
+/// Returns the path of a root, and true if it is the site's already. Roots on other machines are
+/// checked there.
 fn looked(site: &Site, data: &Path) -> Result<(PathBuf, bool), Unfit> {
     let is_known = is_known(site, data);
     if site.ssh.is_some() {
@@ -149,8 +150,8 @@ fn looked(site: &Site, data: &Path) -> Result<(PathBuf, bool), Unfit> {
     Ok((place::whole(&site.root), is_ours))
 }
 
-/// Whether a server made it a root before, which it does once: one that is not there now may come
-/// back.
+/// Returns true if a server has made this root before. A server does so once: a root that is
+/// missing now may come back.
 pub(crate) fn is_known(site: &Site, data: &Path) -> bool {
     let heard_of = std::fs::read(data.join("sites").join(site.name.as_str()));
     heard_of.is_ok_and(|place| place == clusters::place(site).as_bytes())

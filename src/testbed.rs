@@ -1,5 +1,5 @@
-//! Real clusters under Slurm on this machine's loopback: started, hurt and ended by a script
-//! that the program contains. Root on Debian.
+//! Real clusters under Slurm on this machine's loopback. A script that the program contains starts,
+//! damages and ends them. Needs root on Debian.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -11,21 +11,21 @@ use thiserror::Error;
 
 const SCRIPT: &str = include_str!("../tests/testbed/slurm.sh");
 
-/// Why a cluster is not there.
+/// The reason why a cluster is missing.
 #[derive(Debug, Error)]
 pub enum TestbedError {
-    /// Daemons run under users of their own.
+    /// Only root can start daemons under users of their own.
     #[error("only root can start clusters on this machine: try it with sudo")]
     NotRoot,
-    /// The script says why.
+    /// The message of the script.
     #[error("the clusters cannot be had: {0}")]
     Refused(String),
     /// A program is missing.
     #[error("cannot start {program}: {source}")]
     Start {
-        /// Its name.
+        /// The name of the program.
         program: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -33,25 +33,22 @@ pub enum TestbedError {
 /// A cluster.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TestbedCluster {
-    /// Its name.
     pub(crate) name: &'static str,
-    /// Its processors.
     pub(crate) processors: u32,
-    /// Its slurmctld listens here, its slurmd at the next one.
+    /// The port of slurmctld; slurmd listens at the next one.
     pub(crate) port: u16,
 }
 
 /// An ordinary user of this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
-    /// Its name.
     pub(crate) name: String,
     user: u32,
     group: u32,
 }
 
 impl Account {
-    /// Makes a process run as that user, with this home.
+    /// Makes a process run as this user, with this home.
     pub(crate) fn run_as(&self, command: &mut Command, home: &Path) {
         command.uid(self.user).gid(self.group);
         command
@@ -60,7 +57,7 @@ impl Account {
             .env("HOME", home);
     }
 
-    /// Hands a file over.
+    /// Makes this user the owner of a file.
     pub(crate) fn own(&self, path: &Path) -> io::Result<()> {
         std::os::unix::fs::chown(path, Some(self.user), Some(self.group))
     }
@@ -73,7 +70,7 @@ pub(crate) struct Testbed {
 }
 
 impl Testbed {
-    /// Those below this directory, if clusters can be started here at all.
+    /// Uses the clusters below this directory, if clusters can be started here at all.
     pub(crate) fn below(base: &str) -> Result<Self, TestbedError> {
         if !rustix::process::geteuid().is_root() {
             return Err(TestbedError::NotRoot);
@@ -81,12 +78,12 @@ impl Testbed {
         Ok(Self { base: base.into() })
     }
 
-    /// An error if somebody else's Slurm runs here.
+    /// Fails if somebody else's Slurm runs here.
     pub(crate) fn check_free(&self) -> Result<(), TestbedError> {
         self.script(&["free"]).map(drop)
     }
 
-    /// The user that tests run as; made if missing.
+    /// Returns the user that tests run as; makes it if missing.
     pub(crate) fn account(&self) -> Result<Account, TestbedError> {
         let name = self.script(&["user"])?;
         let user = number("-u", &name)?;
@@ -94,7 +91,7 @@ impl Testbed {
         Ok(Account { name, user, group })
     }
 
-    /// Starts what of a cluster does not run.
+    /// Starts the daemons of a cluster that do not run.
     pub(crate) fn up(&self, cluster: TestbedCluster) -> Result<(), TestbedError> {
         let processors = cluster.processors.to_string();
         let port = cluster.port.to_string();
@@ -107,7 +104,7 @@ impl Testbed {
         self.script(&["kill", cluster]).map(drop)
     }
 
-    /// Freezes the controller of a cluster, or lets it go on.
+    /// Freezes the controller of a cluster, or lets it continue.
     pub(crate) fn freeze_controller(
         &self,
         cluster: &str,
@@ -118,11 +115,11 @@ impl Testbed {
         sent.map_err(|error| TestbedError::Refused(format!("slurmctld of {cluster}: {error}")))
     }
 
-    /// Cuts all connections by SSH; the server goes on.
+    /// Cuts all SSH connections; the SSH server goes on.
     pub(crate) fn cut_connections(&self) -> Result<(), TestbedError> {
         let user = self.account()?.name;
-        // Those that serve a connection run as its user; what root has beside each ends with it. None
-        // is as good.
+        // The processes that serve a connection run as the user; root's process for each ends with
+        // it. It is no error if there are none.
         said(Command::new("pkill").args(["-KILL", "-u", &user, "^sshd"])).map(drop)
     }
 
@@ -133,32 +130,32 @@ impl Testbed {
         number.ok_or_else(|| TestbedError::Refused(format!("{name} of {cluster} does not run")))
     }
 
-    /// An SSH server by which the user can log in; the configuration file of that.
+    /// Starts an SSH server where the user can log in. Returns its configuration file.
     pub(crate) fn ssh(&self, port: u16) -> Result<PathBuf, TestbedError> {
         self.script(&["ssh", &port.to_string()]).map(PathBuf::from)
     }
 
-    /// Ends a cluster, and removes what it left.
+    /// Ends a cluster, and removes its files.
     pub(crate) fn down(&self, cluster: &str) -> Result<(), TestbedError> {
         self.script(&["down", cluster]).map(drop)
     }
 
-    /// Ends all of them, and removes all that was made or installed for them.
+    /// Ends all clusters, and removes everything that was made or installed for them.
     pub(crate) fn remove(&self) -> Result<(), TestbedError> {
         self.script(&["remove"]).map(drop)
     }
 
-    /// The directory below which everything lies.
+    /// Returns the directory that contains everything.
     pub(crate) fn base(&self) -> &Path {
         &self.base
     }
 
-    /// The configuration file of a cluster.
+    /// Returns the configuration file of a cluster.
     pub(crate) fn conf(&self, cluster: &str) -> PathBuf {
         self.base.join(cluster).join("slurm.conf")
     }
 
-    /// Runs the script. What it prints is given back; what it complains of is the error.
+    /// Runs the script. Returns its standard output; its complaints are the error.
     fn script(&self, words: &[&str]) -> Result<String, TestbedError> {
         let mut command = Command::new("bash");
         command
@@ -176,7 +173,7 @@ impl Testbed {
     }
 }
 
-/// What a command prints, or what it complains of.
+/// Returns the output of a command, or its complaints.
 pub(crate) fn said(command: &mut Command) -> Result<Result<String, String>, TestbedError> {
     let output = command
         .stdin(Stdio::null())

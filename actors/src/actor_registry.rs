@@ -1,4 +1,4 @@
-//! Where each actor is. Addresses change with every rebuild, so nobody keeps one.
+//! The address of each actor. Addresses change with every rebuild, so nobody may keep one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,18 +9,18 @@ use actix::{Actor, Addr, Handler, Message};
 use cospan_domain::ids::{Digest, JobId, SiteName};
 use cospan_domain::planted::{Bug, bug};
 
-/// "Look at your world again": carries no state, so one waiting is enough.
+/// Asks an actor to look at its world again. It carries no state, so one waiting is enough.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct LookAgain;
 
-/// A bit per actor that says that a look is owed. Whoever sets it first sends
-/// the message; a full mailbox loses nothing, because the bit stays.
+/// A bit per actor: set while a look is owed. Whoever sets it first sends the message. A full
+/// mailbox loses nothing, because the bit stays.
 #[derive(Debug, Clone, Default)]
 pub struct Dirty(Arc<AtomicBool>);
 
 impl Dirty {
-    /// Takes the bit.
+    /// Clears the bit; returns true if it was set.
     pub fn take(&self) -> bool {
         self.0.swap(false, Ordering::AcqRel)
     }
@@ -29,18 +29,18 @@ impl Dirty {
         !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// Sets it without a message: whoever does looks again by itself.
+    /// Sets the bit without a message, for an actor that looks again by itself.
     pub fn owe(&self) {
         self.set();
     }
 
-    /// Whether a look is owed.
+    /// Returns true if a look is owed.
     pub fn owed(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// One actor's place: its address and its dirty bit.
+/// The entry of one actor: its address and its dirty bit.
 pub struct RegisteredActor<A: Actor> {
     addr: Addr<A>,
     dirty: Dirty,
@@ -59,18 +59,17 @@ impl<A> RegisteredActor<A>
 where
     A: Actor<Context = actix::Context<A>> + Handler<LookAgain>,
 {
-    /// A place for a new life.
+    /// Makes the entry of a new life.
     pub fn new(addr: Addr<A>, dirty: Dirty) -> Self {
         Self { addr, dirty }
     }
 
-    /// Its address in this life.
+    /// The actor's address in this life.
     pub fn addr(&self) -> &Addr<A> {
         &self.addr
     }
 
-    /// Asks it to look, unless it is to look already. Must be called on the
-    /// control arbiter.
+    /// Asks the actor to look, unless it is to look already. Must be called on the control arbiter.
     pub fn look(&self) {
         if !self.dirty.set() {
             return;
@@ -78,8 +77,8 @@ where
         if let Err(SendError::Full(look)) = self.addr.try_send(LookAgain)
             && !bug(Bug::DropLook)
         {
-            // Whoever looks later finds the bit set and sends nothing: so this one
-            // waits for room. The bit allows one such wait an actor.
+            // Later callers find the bit set and send nothing, so this call waits for room. The bit
+            // allows one such wait an actor.
             let send = self.addr.send(look);
             actix_rt::spawn(async move {
                 // An actor that died in between looks at everything when it is rebuilt.
@@ -89,7 +88,7 @@ where
     }
 }
 
-/// Places of one kind of actor by key.
+/// The entries of one kind of actor, by key.
 pub struct ActorDirectory<K, A: Actor>(Mutex<BTreeMap<K, RegisteredActor<A>>>);
 
 impl<K, A: Actor> Default for ActorDirectory<K, A> {
@@ -107,17 +106,17 @@ where
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a new life.
+    /// Enters an actor's new life.
     pub fn enter(&self, key: K, entry: RegisteredActor<A>) {
         self.lock().insert(key, entry);
     }
 
-    /// Its work is done.
+    /// Removes an actor whose work is done.
     pub fn leave(&self, key: &K) {
         self.lock().remove(key);
     }
 
-    /// Its address, if it lives.
+    /// The actor's address, if it lives.
     pub fn addr(&self, key: &K) -> Option<Addr<A>> {
         self.lock()
             .get(key)
@@ -125,11 +124,12 @@ where
             .filter(Addr::connected)
     }
 
-    /// Hands it a message, unless its mailbox is full or it is gone. A clone of an address
-    /// may always send one message more: only the address kept here knows of a bound.
+    /// Sends an actor a message, unless its mailbox is full or it is gone. A clone of an address
+    /// may always send one message more: only the address kept here obeys the bound.
     ///
     /// # Errors
-    /// Nobody will see the message.
+    ///
+    /// The message was not delivered.
     pub fn offer<M>(&self, key: &K, message: M) -> Result<(), SendError<M>>
     where
         A: Handler<M>,
@@ -142,7 +142,7 @@ where
         }
     }
 
-    /// Calls `visit` with each of them that lives, in order of their keys.
+    /// Calls `visit` with each living actor, in order of their keys.
     pub fn visit(&self, mut visit: impl FnMut(&K, &Addr<A>)) {
         for (key, entry) in self
             .lock()
@@ -153,58 +153,51 @@ where
         }
     }
 
-    /// Who is here.
+    /// The keys of all entries.
     pub fn keys(&self) -> Vec<K> {
         self.lock().keys().cloned().collect()
     }
 
-    /// Whether there is one, in this life or the last.
+    /// Returns true if there is an entry, of this life or the last.
     pub fn contains(&self, key: &K) -> bool {
         self.lock().contains_key(key)
     }
 
-    /// Asks one to look.
+    /// Asks one actor to look.
     pub fn look(&self, key: &K) {
         if let Some(entry) = self.lock().get(key) {
             entry.look();
         }
     }
 
-    /// Asks all to look.
+    /// Asks all actors to look.
     pub fn look_all(&self) {
         self.lock().values().for_each(RegisteredActor::look);
     }
 
-    /// How many there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Where everybody is.
+/// The entries of all actors that others look up.
 #[derive(Default)]
 pub struct ActorRegistry {
-    /// Job actors.
     pub jobs: ActorDirectory<JobId, crate::job::JobActor>,
-    /// Cluster actors.
+    /// Site actors.
     pub clusters: ActorDirectory<SiteName, crate::cluster::ClusterActor>,
-    /// Transfer actors.
     pub transfers: ActorDirectory<(Digest, SiteName), crate::transfer::TransferActor>,
-    /// The intake.
     pub intake: ActorDirectory<(), crate::intake::Intake>,
-    /// The information service.
+    /// The catalogue actor.
     pub information: ActorDirectory<(), crate::information::InformationActor>,
-    /// The data manager.
     pub data_manager: ActorDirectory<(), crate::transfer::DataManager>,
-    /// The co-allocator.
     pub co_allocator: ActorDirectory<(), crate::coallocator::CoAllocator>,
-    /// The claimer.
     pub claimer: ActorDirectory<(), crate::claimer::Claimer>,
-    /// The notifier.
     pub notifier: ActorDirectory<(), crate::notifier::Notifier>,
 }

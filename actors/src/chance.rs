@@ -1,5 +1,5 @@
-//! Seeded chance, one child stream per purpose, so that a new draw in one
-//! place does not disturb the rest.
+//! Seeded chance, one child stream per purpose, so that a new draw in one place does not disturb
+//! the rest.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use cospan_domain::units::DurationMs;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// What chance is used for.
+/// The purposes of chance, each with a stream of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
     /// Spreading of restarts and retries.
@@ -24,7 +24,7 @@ pub struct Chance {
 }
 
 impl Chance {
-    /// Everything drawn follows from `seed`.
+    /// Makes a source whose draws all follow from `seed`.
     pub fn from_seed(seed: u64) -> Self {
         Self {
             streams: Mutex::new(
@@ -40,7 +40,7 @@ impl Chance {
         }
     }
 
-    /// 64 random bits.
+    /// Draws 64 random bits.
     pub fn draw(&self, purpose: Purpose) -> u64 {
         let mut streams = self
             .streams
@@ -51,7 +51,7 @@ impl Chance {
             .map_or(0, |stream| stream.random())
     }
 
-    /// `length` plus up to a quarter of it.
+    /// Returns `length` plus up to a quarter of it.
     pub fn spread(&self, length: DurationMs) -> DurationMs {
         let most = (length.0 / 4).max(1);
         DurationMs(length.0.saturating_add(self.draw(Purpose::Jitter) % most))

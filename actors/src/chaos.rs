@@ -9,8 +9,8 @@ thread_local! {
     static MESSAGES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Messages that actors on this thread have taken up so far. A simulated control plane has
-/// all of its actors on one thread.
+/// The number of messages that actors on this thread have handled so far. A simulated control plane
+/// has all of its actors on one thread.
 pub fn messages() -> u64 {
     MESSAGES.get()
 }
@@ -36,7 +36,7 @@ pub enum CrashPoint {
     AfterJournal,
     /// An effect of this kind is about to be performed.
     BeforeEffect,
-    /// It was performed; its outcome is not recorded.
+    /// The effect was performed; its outcome is not recorded.
     AfterEffect,
     /// A client is about to be answered.
     BeforeAnswer,
@@ -59,7 +59,7 @@ impl CrashPoint {
         CrashPoint::SpawnedFuture,
     ];
 
-    /// Its name in chaos plans.
+    /// The point's name in chaos plans.
     pub fn as_str(self) -> &'static str {
         match self {
             CrashPoint::HandlerEntry => "handler-entry",
@@ -85,13 +85,13 @@ mod quiet {
     use super::CrashPoint;
     use crate::supervision::ActorKind;
 
-    /// A handler of an actor of this kind is entered.
+    /// Called when a handler of an actor of this kind is entered.
     #[inline(always)]
     pub fn enter(_: ActorKind) {
         super::count_message();
     }
 
-    /// So many jobs are accepted and not ended; counted only where it matters.
+    /// Notes how many jobs are accepted and not ended. They are counted only in a chaos build.
     #[inline(always)]
     pub fn in_flight(_: impl FnOnce() -> usize) {}
 
@@ -107,13 +107,13 @@ mod quiet {
     #[inline(always)]
     pub fn reach_each(_: &[&'static str], _: CrashPoint) {}
 
-    /// Effects that a record makes due.
+    /// Lists the effects that a record makes due.
     #[inline(always)]
     pub fn effects_of(_: &Job, _: Timestamp) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// What a site is to be asked next about reservations that jobs share.
+    /// Names the call that a site is due next about shared reservations.
     #[inline(always)]
     pub fn questions_of(_: &SiteRecord) -> Vec<&'static str> {
         Vec::new()

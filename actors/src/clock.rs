@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// Tells the time. Deadlines are stored as UTC; timers are hints to look again.
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// The present time.
     fn now(&self) -> Timestamp;
 }
 
@@ -35,7 +35,7 @@ pub struct RuntimeClock {
 }
 
 impl RuntimeClock {
-    /// A clock that shows `begins_at` now.
+    /// Makes a clock that shows `begins_at` now.
     pub fn starting_at(begins_at: Timestamp) -> Self {
         Self {
             origin: Instant::now(),

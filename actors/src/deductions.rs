@@ -1,4 +1,4 @@
-//! The one book of what is promised of sites and owned by no job yet, for all who promise.
+//! All deductions from sites for plans that no job owns yet, whoever makes the plans.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,18 +10,17 @@ use prometheus::IntGauge;
 
 use crate::shared::Shared;
 
-/// How long a deduction lasts that is neither committed nor rejected.
+/// The longest time for which a deduction stands that is neither committed nor dropped.
 pub(crate) const LEASE: DurationMs = DurationMs(5_000);
 
-/// The ledgers of all sites.
 #[derive(Debug)]
 pub struct Deductions {
     ledgers: Mutex<DeductionLedger>,
-    /// Shows how many plans are open.
+    /// The gauge of open plans.
     open: IntGauge,
 }
 
-/// The ledgers, while nobody else has them. What is shown of them follows.
+/// The ledgers while they are locked. The gauge follows when they are released.
 pub(crate) struct LockedLedgers<'a> {
     ledgers: MutexGuard<'a, DeductionLedger>,
     open: &'a IntGauge,
@@ -48,14 +47,14 @@ impl Drop for LockedLedgers<'_> {
     }
 }
 
-/// One life of an actor that makes plans: when it is dropped, nothing is deducted for them.
+/// A life of an actor that makes plans: when it is dropped, its deductions end.
 pub(crate) struct HolderLife {
     shared: Arc<Shared>,
     holder: PlanHolder,
 }
 
 impl Deductions {
-    /// Empty ones, of which this shows how many plans are open.
+    /// Makes empty ledgers; `open` shows the number of open plans.
     pub(crate) fn new(open: IntGauge) -> Self {
         Self {
             ledgers: Mutex::default(),
@@ -71,17 +70,17 @@ impl Deductions {
         }
     }
 
-    /// What is deducted from a site.
+    /// Returns what is deducted from a site.
     pub fn at(&self, site: &SiteName) -> Deducted {
         self.lock().at(site).cloned().unwrap_or_default()
     }
 
-    /// Ends what lasted too long.
+    /// Ends the deductions that lasted too long.
     pub(crate) fn expire(&self, now: Timestamp) {
         self.lock().expire(now);
     }
 
-    /// How many plans are neither committed nor rejected.
+    /// The number of plans that are neither committed nor dropped.
     pub fn open(&self) -> usize {
         self.lock().len()
     }
@@ -93,7 +92,7 @@ impl HolderLife {
         Self { shared, holder }
     }
 
-    /// A plan is being made for this job: until it ends, sites may deduct for it.
+    /// Opens a plan for this job: until it ends, sites may deduct for it.
     pub(crate) fn open(&self, job: JobId, until: Timestamp) -> DeductionKey {
         let view = self.shared.view.load();
         let round = view
@@ -122,12 +121,13 @@ impl HolderLife {
         key
     }
 
-    /// The job has decided, or is not what it was; whether anything was deducted for it.
+    /// Ends the plan of a job that has decided, or changed; returns true if anything was deducted
+    /// for it.
     pub(crate) fn end_job(&self, job: JobId) -> bool {
         self.shared.deductions.lock().end_job(job, self.holder)
     }
 
-    /// Jobs of which a plan of this life lasted too long.
+    /// Lists the jobs of which a plan of this life lasted too long.
     pub(crate) fn lapsed(&self, now: Timestamp) -> Vec<JobId> {
         let mut ledgers = self.shared.deductions.lock();
         ledgers.expire(now);
@@ -146,8 +146,8 @@ impl Drop for HolderLife {
 }
 
 impl Shared {
-    /// What is deducted from sites and owned by no job: there must be nothing. A lease that
-    /// was over just now is nobody's fault.
+    /// Lists what is deducted from sites and owned by no job: there must be nothing. A deduction
+    /// that ended just now is no fault.
     pub fn provisional_leaks(&self) -> Vec<Leak> {
         let view = self.view.load();
         let now = self.clock.now();

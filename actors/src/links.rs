@@ -1,4 +1,4 @@
-//! What the links between sites carry, and how far apart these are: as measured, else as configured.
+//! The bandwidths of links between sites and their latencies: as measured, else as configured.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -14,42 +14,42 @@ use crate::shared::Shared;
 
 type SitePair = (SiteName, SiteName);
 
-/// One link in one direction, as it is known now.
+/// A link in one direction, as it is known now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkStanding {
-    /// Where it begins.
+    /// The site where the link begins.
     pub from: SiteName,
-    /// Where it ends.
+    /// The site where the link ends.
     pub to: SiteName,
-    /// What placement and transfers reckon with.
+    /// The bandwidth by which placement and transfers count.
     pub bandwidth: BitsPerSecond,
-    /// What is configured.
+    /// The configured bandwidth.
     pub configured: BitsPerSecond,
-    /// What past transfers had, if there were any lately.
+    /// The bandwidth of past transfers, if there were any lately.
     pub measured: Option<Measured>,
-    /// How long the first bit takes, as placement reckons, if that is known.
+    /// The latency by which placement counts, if it is known.
     pub latency: Option<DurationUs>,
-    /// What is configured, if anything is.
+    /// The configured latency, if any.
     pub configured_latency: Option<DurationMs>,
-    /// What the site where it begins measured, if it did so lately.
+    /// The latency that the site at the link's begin measured, if it did so lately.
     pub measured_latency: Option<MeasuredLatency>,
 }
 
-/// Every link, and the network that policies look at: it follows each measurement when that
-/// is made, since there are as many links as sites squared.
+/// Every link, and the network that policies look at. The network follows each measurement when
+/// that is made, since there are as many links as sites squared.
 pub(crate) struct LinkTable {
     settings: Arc<Settings>,
     rates: Rates,
     latencies: Latencies,
     network: Arc<Network>,
-    /// Links that are not as configured.
+    /// Links whose figures differ from the configured ones.
     measured: BTreeSet<SitePair>,
-    /// When the first of these measurements is too old.
+    /// The time at which the first of these measurements is too old.
     fresh_until: Option<Timestamp>,
 }
 
 impl LinkTable {
-    /// As configured.
+    /// Makes the table as configured.
     pub(crate) fn new(settings: Arc<Settings>) -> Self {
         let network = &settings.network;
         let links = settings
@@ -96,7 +96,7 @@ impl LinkTable {
         })
     }
 
-    /// Takes what is known of a link into the network.
+    /// Enters what is known of a link into the network.
     fn follow(&mut self, pair: SitePair, now: Timestamp) {
         let Some(standing) = self.standing(pair, now) else {
             return;
@@ -129,7 +129,7 @@ impl LinkTable {
         }
     }
 
-    /// What the site where a link begins sends: as measured, else as configured.
+    /// Returns what the site where a link begins sends: as measured, else as configured.
     fn upload(&self, link: &LinkStanding) -> BitsPerSecond {
         let configured = || {
             let pair = (link.from.clone(), link.to.clone());
@@ -160,18 +160,18 @@ impl Shared {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a link carries; `None` if there is none.
+    /// Returns the bandwidth of a link; `None` if there is none.
     pub(crate) fn bandwidth(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
         self.link(from, to).map(|link| link.bandwidth)
     }
 
-    /// What is known of a link; `None` if there is none.
+    /// Returns what is known of a link; `None` if there is none.
     pub(crate) fn link(&self, from: &SiteName, to: &SiteName) -> Option<LinkStanding> {
         self.links()
             .standing((from.clone(), to.clone()), self.clock.now())
     }
 
-    /// All links that end at a site, by where they begin.
+    /// Lists all links that end at a site, by where they begin.
     pub(crate) fn links_to(&self, to: &SiteName) -> Vec<LinkStanding> {
         self.sites
             .keys()
@@ -184,7 +184,7 @@ impl Shared {
         self.links().network(self.clock.now())
     }
 
-    /// A transfer over a link moved so much in this time.
+    /// Records a transfer over a link, by the bytes that it moved in this time.
     pub(crate) fn transferred(
         &self,
         pair: SitePair,
@@ -209,11 +209,11 @@ impl Shared {
         gauge
             .with_label_values(&[pair.0.as_str(), pair.1.as_str()])
             .set(bytes);
-        // Jobs may be placed by what is known now.
+        // Jobs may be placed by the new bandwidth.
         self.actors.co_allocator.look(&());
     }
 
-    /// A message went over a link and back in this time. Nobody waits for that: no job can be
+    /// Records the round trip of a message over a link. No actor is asked to look: no job can be
     /// placed because of it, only elsewhere.
     pub(crate) fn came_back(&self, pair: SitePair, round_trip: DurationUs, now: Timestamp) {
         let mut links = self.links();
@@ -222,7 +222,8 @@ impl Shared {
     }
 }
 
-/// A copy keeps to what is configured: a measurement above it is chance.
+/// Returns the bandwidth in force. A copy keeps to what is configured: a measurement above it is
+/// chance.
 fn in_effect(configured: BitsPerSecond, measured: Option<&Measured>) -> BitsPerSecond {
     measured.map_or(configured, |measured| measured.bandwidth.min(configured))
 }

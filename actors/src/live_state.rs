@@ -1,4 +1,4 @@
-//! What sites said last, with its age. Volatile: after a restart it is asked anew.
+//! The sites' last reports, with their age. Volatile: after a restart they are asked anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,51 +16,51 @@ use cospan_domain::site::isolation::Isolation;
 use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 use cospan_sites::port::{Observation, SiteDescription};
 
-/// The last that is known of one site.
+/// The latest knowledge of one site.
 #[derive(Debug, Clone)]
 pub struct KnownSite {
-    /// Whether it answers.
+    /// The site's contact: whether it answers.
     pub contact: Contact,
-    /// Why it did not answer the latest query.
+    /// The reason why it did not answer the latest query.
     pub trouble: Option<Arc<str>>,
-    /// What it is; `None` until it answered for the first time since our start.
+    /// The site's description; `None` until it answered for the first time since our start.
     pub description: Option<Arc<SiteDescription>>,
     /// The same as policies see it.
     pub shape: Option<Arc<SiteShape>>,
-    /// What was free, and when it was asked for.
+    /// Idle resources, and when the site was asked for them.
     pub idle: Option<(Timestamp, Resources)>,
-    /// The same of each of its partitions.
+    /// The same for each of its partitions.
     pub idle_in: Arc<BTreeMap<Arc<str>, Resources>>,
-    /// When less of that is left, as it was promised to others.
+    /// The times from when on less of that is left, as it is reserved for others.
     pub ebbs: Arc<[IdleDrop]>,
-    /// What our attempts there were doing.
+    /// The latest observations of our attempts there.
     pub observed: Arc<Observed>,
-    /// What could be got there lately.
+    /// Resources that could be got there lately.
     pub obtainable: Arc<Obtainable>,
-    /// Since when it has not answered, while it still counts as answering.
+    /// The time since which it has not answered, while it still counts as answering.
     pub silent_since: Option<Timestamp>,
-    /// It was reached, and is not as it must be: `trouble` says why.
+    /// The site was reached, and is not as it must be: `trouble` says why.
     pub out_of_order: bool,
-    /// When it last told of our attempts although it was out of order.
+    /// The last time when it reported on our attempts although it was out of order.
     pub told_at: Option<Timestamp>,
-    /// It did so when it was last asked.
+    /// True if it did so when it was last asked.
     pub tells: bool,
 }
 
-/// What a site said of our attempts there.
+/// A site's observations of our attempts there.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// When it was asked.
+    /// The time when it was asked.
     pub asked_at: Timestamp,
-    /// How far its clock was ahead of ours.
+    /// The lead of its clock over ours.
     pub clock: ClockSkew,
-    /// What each of them was doing.
+    /// The observation of each attempt.
     pub attempts: BTreeMap<AttemptTag, Observation>,
 }
 
 impl KnownSite {
-    /// What a site in this state is to people: also that it has just stopped answering, by which
-    /// nothing is decided yet.
+    /// Returns the state as people see it. It shows also that a site has just stopped answering, by
+    /// which nothing is decided yet.
     pub fn shown(&self, state: SiteState) -> &'static str {
         match (state, self.silent_since) {
             (SiteState::Usable, Some(_)) => "silent",
@@ -68,7 +68,7 @@ impl KnownSite {
         }
     }
 
-    /// The site said what it is.
+    /// Takes over a site's description of itself.
     pub fn describe(&mut self, description: SiteDescription) {
         self.shape = Some(Arc::new(SiteShape {
             total: description.total.clone(),
@@ -82,8 +82,8 @@ impl KnownSite {
         self.description = Some(Arc::new(description));
     }
 
-    /// Whom a component asks at this site, and for what; `words`: how it may choose. `None`
-    /// where the site knows no such difference.
+    /// Returns the partition and resources that a component asks for at this site; `words` are the
+    /// options that choose a partition. `None` where the site knows no such difference.
     pub fn asked(
         &self,
         words: Option<PartitionOptions>,
@@ -122,14 +122,14 @@ impl Default for KnownSite {
     }
 }
 
-/// How far a copy has come.
+/// The progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyForecast {
     /// Bytes that arrived.
     pub done: Bytes,
-    /// When that was.
+    /// The time when they had arrived.
     pub at: Timestamp,
-    /// Expected end.
+    /// The expected end.
     pub expected: Timestamp,
 }
 
@@ -142,30 +142,31 @@ pub struct LiveState {
     /// Somebody waits for placement, so that fresh reports are worth asking for.
     wanted: AtomicBool,
     doubted_at: Mutex<Option<Timestamp>>,
-    /// How often something that bids depend on turned out otherwise.
+    /// The number of changes of something that bids depend on.
     changes: AtomicU64,
-    /// Since when a claim waits for a fresh report, by site.
+    /// The time since which a claim waits for a fresh report, by site.
     fresh_wanted: Mutex<BTreeMap<SiteName, Timestamp>>,
-    /// When a claim was refused at a site, and the most processors it can have had then.
+    /// The time when a claim was refused at a site, and the most processors that it can have had
+    /// then.
     refused: Mutex<BTreeMap<SiteName, (Timestamp, u32)>>,
     standings: Mutex<Standings>,
-    /// Owners whose jobs stay away from some site, by site.
+    /// Barred owners, by site.
     suspects: Mutex<BTreeMap<SiteName, BTreeSet<KeyName>>>,
 }
 
-/// What each site is, and whether somebody was told that none of them takes work.
+/// The state of each site; `none_left` once it was reported that none of them takes work.
 #[derive(Debug, Default)]
 struct Standings {
     sites: BTreeMap<SiteName, SiteState>,
     none_left: bool,
 }
 
-/// What changed for all sites together.
+/// A change for all sites together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SitesLeft {
-    /// No site takes work any more; what each of them is.
+    /// No site takes work any more; the state of each.
     None(Vec<(SiteName, SiteState)>),
-    /// One takes work again.
+    /// A site takes work again.
     Some,
 }
 
@@ -174,8 +175,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl LiveState {
-    /// An empty state for these sites. `window`: within which so many sites fall
-    /// silent that it must be our fault.
+    /// An empty state for these sites. If half of them fall silent within `window`, the fault must
+    /// be ours.
     pub fn new<'a>(sites: impl Iterator<Item = &'a SiteName>, window: DurationMs) -> Self {
         let mut isolation = Isolation::new(window);
         sites.for_each(|site| isolation.watch(site.clone()));
@@ -206,17 +207,17 @@ impl LiveState {
             .collect()
     }
 
-    /// Puts up a new report.
+    /// Publishes a new report.
     pub fn publish(&self, site: SiteName, report: Arc<KnownSite>) {
         lock(&self.sites).insert(site, report);
     }
 
-    /// How far a copy has come, while it is being made.
+    /// The progress of a copy, while it is being made.
     pub fn progress(&self, digest: Digest, site: &SiteName) -> Option<CopyForecast> {
         lock(&self.progress).get(&(digest, site.clone())).copied()
     }
 
-    /// Notes how far a copy has come; `None` when it is over.
+    /// Notes the progress of a copy; `None` when it is over.
     pub fn note_progress(&self, digest: Digest, site: &SiteName, progress: Option<CopyForecast>) {
         let key = (digest, site.clone());
         match progress {
@@ -225,42 +226,44 @@ impl LiveState {
         }
     }
 
-    /// So many sites fell silent at once that the fault is ours.
+    /// Returns true if so many sites fell silent at once that the fault is ours.
     pub fn isolated(&self) -> bool {
         lock(&self.isolation).is_isolated()
     }
 
-    /// A site fell silent; tells whether that isolates us.
+    /// Notes that a site fell silent; returns true if that isolates us.
     pub fn lost(&self, site: &SiteName, now: Timestamp) -> bool {
         lock(&self.isolation).lost(site, now)
     }
 
-    /// A site answered; tells whether that ends our isolation.
+    /// Notes that a site answered; returns true if that ends our isolation.
     pub fn answered(&self, site: &SiteName) -> bool {
         lock(&self.isolation).answered(site)
     }
 
-    /// A site fell silent: the others are to be asked whether it is them or us.
+    /// Notes that a site fell silent: the others are to be asked, to find out if it is them or us.
     pub fn doubt(&self, now: Timestamp) {
         *lock(&self.doubted_at) = Some(now);
     }
 
-    /// Since when an answer is wanted of every site, whether anything of ours is there or not.
+    /// The time since which an answer is wanted of every site, also of those where no job of ours
+    /// is.
     pub fn doubted_at(&self) -> Option<Timestamp> {
         *lock(&self.doubted_at)
     }
 
-    /// A claim is to be tried: what the site says now is worth knowing.
+    /// Asks for a fresh report of the site, because a claim is to be tried.
     pub fn want_fresh(&self, site: &SiteName, now: Timestamp) {
         lock(&self.fresh_wanted).insert(site.clone(), now);
     }
 
-    /// Since when a fresh report of the site is wanted.
+    /// The time since which a fresh report of the site is wanted.
     pub fn fresh_wanted(&self, site: &SiteName) -> Option<Timestamp> {
         lock(&self.fresh_wanted).get(site).copied()
     }
 
-    /// A report of the site is as fresh as was wanted; tells whether anybody waited for it.
+    /// Notes that a report of the site is as fresh as was wanted; returns true if anybody waited
+    /// for it.
     pub fn fresh_given(&self, site: &SiteName, asked_at: Timestamp) -> bool {
         let mut wanted = lock(&self.fresh_wanted);
         let given = wanted.get(site).is_some_and(|&since| asked_at >= since);
@@ -270,8 +273,8 @@ impl LiveState {
         given
     }
 
-    /// A claim of so many processors was refused for want of them: whatever the site said
-    /// before, it has fewer. Holds until it is asked again.
+    /// Notes that a claim of so many processors was refused for want of them: whatever the site
+    /// reported before, it has fewer. Holds until it is asked again.
     pub fn refuse(&self, site: &SiteName, processors: u32, now: Timestamp) {
         let most = processors.saturating_sub(1);
         let mut refused = lock(&self.refused);
@@ -280,8 +283,8 @@ impl LiveState {
         *left = most.min(*left);
     }
 
-    /// The most processors that a site can have had when it was asked at this time, as far as
-    /// claims that it refused since tell.
+    /// Returns the most processors that a site can have had when it was asked at this time, as far
+    /// as claims that it refused since show.
     pub fn most_left(&self, site: &SiteName, asked_at: Timestamp) -> Option<u32> {
         let refused = lock(&self.refused);
         refused
@@ -290,7 +293,7 @@ impl LiveState {
             .map(|(_, most)| *most)
     }
 
-    /// The site was asked: refusals before that count no more; tells whether there were any.
+    /// Drops refusals from before the site was asked; returns true if there were any.
     pub fn forget_refusals(&self, site: &SiteName, asked_at: Timestamp) -> bool {
         let mut refused = lock(&self.refused);
         let over = refused.get(site).is_some_and(|(at, _)| *at < asked_at);
@@ -300,8 +303,8 @@ impl LiveState {
         over
     }
 
-    /// A site is in this state now; tells if it was the last of `all` that took work, or is
-    /// the first that does again. One that was never heard of may still answer.
+    /// Notes the state of a site; returns a change if it was the last of `all` that took work, or
+    /// is the first that does again. A site that never answered may still do so.
     pub fn stands(&self, site: &SiteName, state: SiteState, all: usize) -> Option<SitesLeft> {
         let mut standings = lock(&self.standings);
         standings.sites.insert(site.clone(), state);
@@ -323,7 +326,7 @@ impl LiveState {
         })
     }
 
-    /// Jobs of these owners stay away from a site; tells whether that is new.
+    /// Notes the owners that are barred at a site; returns true if they changed.
     pub fn note_suspects(&self, site: &SiteName, owners: BTreeSet<KeyName>) -> bool {
         let mut suspects = lock(&self.suspects);
         let before = if owners.is_empty() {
@@ -334,35 +337,35 @@ impl LiveState {
         before.unwrap_or_default() != owners
     }
 
-    /// Whether jobs of this owner stay away from any site.
+    /// Returns true if this owner is barred at any site.
     pub fn is_suspect(&self, owner: &KeyName) -> bool {
         lock(&self.suspects)
             .values()
             .any(|owners| owners.contains(owner))
     }
 
-    /// All such owners.
+    /// All barred owners.
     pub fn suspects(&self) -> BTreeSet<KeyName> {
         lock(&self.suspects).values().flatten().cloned().collect()
     }
 
-    /// A site reported another load, turned out otherwise, or files or links did: what no site
-    /// could serve may find one.
+    /// Notes a change of a site's load or state, or of files or links: a job that no site could
+    /// serve may find one.
     pub fn note_change(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// How often that happened.
+    /// The number of such changes.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Whether anybody waits for placement.
+    /// Returns true if anybody waits for placement.
     pub fn wanted(&self) -> bool {
         self.wanted.load(Ordering::Acquire)
     }
 
-    /// Notes whether anybody waits for placement; tells whether that is new.
+    /// Notes whether anybody waits for placement; returns true if that changed.
     pub fn set_wanted(&self, wanted: bool) -> bool {
         self.wanted.swap(wanted, Ordering::AcqRel) != wanted
     }

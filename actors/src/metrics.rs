@@ -1,4 +1,4 @@
-//! Everything that is counted, on a registry handed in. Labels have few values.
+//! The control plane's metrics, on a registry handed in. Labels have few values.
 
 mod costs;
 mod reservations;
@@ -27,7 +27,7 @@ const COUNT: [f64; 11] = [
 pub struct Metrics {
     /// Jobs by phase.
     pub jobs: IntGaugeVec,
-    /// What jobs take of memory, and may.
+    /// Memory that jobs take, and its limit.
     pub job_memory: JobMemoryGauges,
     /// Jobs waiting for placement, by priority.
     pub queue_length: IntGaugeVec,
@@ -67,7 +67,7 @@ pub struct Metrics {
     pub site_state: IntGaugeVec,
     /// Errors charged to a site.
     pub site_errors: IntCounterVec,
-    /// Probes of our own that are over, by what they told.
+    /// Probes of our own that are over, by outcome.
     pub own_probes: IntCounterVec,
     /// Processors of a site, by use (total, idle, held).
     pub site_processors: IntGaugeVec,
@@ -77,7 +77,7 @@ pub struct Metrics {
     pub isolated: IntGauge,
     /// Units made durable by one flush.
     pub flush_units: Histogram,
-    /// How long a flush took.
+    /// The length of a flush.
     pub flush_seconds: Histogram,
     /// Units that were refused because of another version.
     pub journal_conflicts: IntCounter,
@@ -95,11 +95,11 @@ pub struct Metrics {
     pub bid_rounds: IntCounterVec,
     /// Messages of those rounds.
     pub bid_messages: IntCounter,
-    /// Plans that are neither committed nor rejected.
+    /// Plans that are neither committed nor dropped.
     pub provisional_plans: IntGauge,
-    /// What becomes of reservations.
+    /// Counts of reservations.
     pub reservations: ReservationMetrics,
-    /// What jobs that ended have cost.
+    /// Costs of jobs that ended.
     pub costs: JobCosts,
 }
 
@@ -151,6 +151,7 @@ impl Metrics {
     /// Makes and registers all of them.
     ///
     /// # Errors
+    ///
     /// One of the names is taken in this registry.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let make = Maker(registry);
@@ -296,12 +297,12 @@ impl Metrics {
     }
 }
 
-/// What jobs take of memory.
+/// Memory of jobs, in bytes.
 #[derive(Debug, Clone)]
 pub struct JobMemoryGauges {
-    /// By estimate.
+    /// The memory that they take, by estimate.
     pub taken: IntGauge,
-    /// At most.
+    /// The most that they may take.
     pub limit: IntGauge,
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The latest state. Whoever reads keeps what it was; while nobody does, it is changed where it
-/// is, which spares a copy of every node on the way to each change.
+/// The latest state. A reader keeps the state that it loaded. While there is no reader, the state
+/// is changed in place, which spares a copy of every node on the way to each change.
 #[derive(Debug)]
 pub struct Published<T>(Mutex<Arc<T>>);
 
@@ -21,8 +21,8 @@ impl<T: Clone> Published<T> {
             .clone()
     }
 
-    /// Changes the state. Who reads meanwhile waits: what is done here must be short, and must
-    /// not read it by [`Published::load`].
+    /// Changes the state. Readers wait meanwhile: `by` must be short, and must not call
+    /// [`Published::load`].
     pub(crate) fn change<R>(&self, by: impl FnOnce(&mut T) -> R) -> R {
         by(Arc::make_mut(
             &mut self.0.lock().unwrap_or_else(PoisonError::into_inner),

@@ -23,31 +23,31 @@ pub struct Settings {
     pub default_policies: DefaultPolicies,
     /// Pairs of sites that Close-to-Files considers from the start.
     pub history_seed: PairHistory,
-    /// How much of a site may be filled, by site; one that is missing has no bound.
+    /// The quota of each site; a site that is missing has no bound.
     pub quotas: BTreeMap<SiteName, Quota>,
-    /// What each processor of a site does, where somebody said.
+    /// The power of each processor of a site, where configured.
     pub powers: BTreeMap<SiteName, Mflops>,
-    /// Results of sites in benchmarks, where somebody said.
+    /// Results of sites in benchmarks, where configured.
     pub scores: BTreeMap<SiteName, Scores>,
     /// Placement queues.
     pub queue: cospan_domain::queue::QueueParameters,
-    /// Which class a job gets, and which may be asked for; the first rule that matches speaks.
+    /// Rules for the priority that a job gets, and may ask for; the first rule that matches counts.
     pub classes: Vec<cospan_domain::queue::ClassRule>,
     /// A report of a site older than this is asked for again before placing.
     pub information_expiry: DurationMs,
-    /// How sites are asked.
+    /// Times of queries to sites.
     pub information: InformationSettings,
     /// Breaker and probes.
     pub site: cospan_domain::site::parameters::SiteParameters,
-    /// When a site counts as unreachable.
+    /// Limits for a site to count as unreachable.
     pub contact: cospan_domain::site::contact::ContactParameters,
-    /// Half of the sites silent within this time: the fault is ours.
+    /// If half of the sites fall silent within this time, the fault is ours.
     pub isolation_window: DurationMs,
-    /// Between two status queries of a site with live attempts.
+    /// The pause between two status queries of a site with live attempts.
     pub poll_interval: DurationMs,
-    /// Between two sweeps for attempts at a site that nobody owns.
+    /// The pause between two sweeps for attempts at a site that nobody owns.
     pub reconcile_interval: DurationMs,
-    /// How long a submission may still take effect after its reply was lost, by site.
+    /// The time for which a submission may still take effect after its reply was lost, by site.
     pub submit_settle: BTreeMap<SiteName, DurationMs>,
     /// Copies: retries, stalls, grace before deletion.
     pub transfer: cospan_domain::transfer::parameters::CopyParameters,
@@ -55,49 +55,49 @@ pub struct Settings {
     pub bids: BidSettings,
     /// Bandwidth from a site to another.
     pub links: BTreeMap<(SiteName, SiteName), BitsPerSecond>,
-    /// What else there is to know of links.
+    /// Other settings of links.
     pub network: NetworkSettings,
-    /// How much of a site copies may take, by site; one that is missing has no bound, and
+    /// The space that copies may take at a site, by site; a site that is missing has no bound, and
     /// keeps nothing.
     pub staging: BTreeMap<SiteName, Staging>,
-    /// Calls to one site that may be under way at once.
+    /// The most calls to one site that may be under way at once.
     pub calls_per_site: usize,
-    /// Attempt directories are kept this long after their job ended.
+    /// The time for which attempt directories are kept after their job ended.
     pub keep_attempts: DurationMs,
-    /// A job is kept in the live state this long after it ended.
+    /// The time for which a job is kept in the live state after it ended.
     pub keep_jobs: DurationMs,
-    /// What jobs may take of memory.
+    /// The memory that jobs may take.
     pub job_memory: JobMemory,
-    /// Commands that may wait at the intake before clients are told to come back.
+    /// The number of commands that may wait at the intake before clients are told to come back.
     pub intake_bound: usize,
-    /// Who is told about a site, by site; those of no site are told about all.
+    /// Addresses for notifications about a site, by site; those of no site get all.
     pub webhooks: BTreeMap<Option<SiteName>, Vec<Arc<str>>>,
-    /// Addresses that jobs may name to have somebody told of their end.
+    /// Addresses that jobs may name for messages of their end.
     pub targets: BTreeMap<TargetName, Arc<str>>,
-    /// Telling of a job's end is given up this long after it, once it failed.
+    /// The time after a job's end when messages of it are given up, once one failed.
     pub tell_for: DurationMs,
-    /// Whether a fallback tick marks everything dirty now and then.
+    /// The interval of the fallback tick that marks everything dirty; `None` for no tick.
     pub fallback_tick: Option<DurationMs>,
 }
 
-/// What there is to know of links beside their bandwidth.
+/// Settings of links beside their bandwidth.
 #[derive(Debug, Clone)]
 pub struct NetworkSettings {
-    /// What a site could send to another that receives less; one that is missing sends what the
-    /// link carries.
+    /// The bandwidth that a site could send to another that receives less; one that is missing
+    /// sends what the link carries.
     pub uploads: BTreeMap<(SiteName, SiteName), BitsPerSecond>,
-    /// By which bandwidths sites bid.
+    /// The bandwidths by which sites bid.
     pub bids: BidBandwidths,
-    /// How long the first bit takes from a site to another; one that is missing takes none.
+    /// The latency from a site to another; zero for one that is missing.
     pub latencies: BTreeMap<(SiteName, SiteName), DurationMs>,
-    /// What an exchange between components of a job carries.
+    /// The size of one exchange between components of a job.
     pub message: Bytes,
-    /// How past transfers count as measurements of bandwidth.
+    /// Parameters by which past transfers count as measurements of bandwidth.
     pub rates: RateParameters,
-    /// Where a site can be reached by others that measure how far it is; one that is missing
-    /// is not measured.
+    /// The host under which others measure their latency to a site; a site that is missing is not
+    /// measured.
     pub hosts: BTreeMap<SiteName, HostName>,
-    /// Each pair is measured once in this time; 0: none is.
+    /// The time within which each pair is measured once; 0: none is.
     pub latency_interval: DurationMs,
 }
 
@@ -115,14 +115,14 @@ impl Default for NetworkSettings {
     }
 }
 
-/// How sites are asked for what they have.
+/// Times of queries to sites for their reports.
 #[derive(Debug, Clone)]
 pub struct InformationSettings {
-    /// So long before its report expires, a site that jobs are placed at is asked again.
+    /// The time before its report expires at which a site with jobs is asked again.
     pub refresh_ahead: DurationMs,
     /// A query that takes longer has no answer.
     pub query_timeout: DurationMs,
-    /// The same of single sites, where it is another.
+    /// The timeouts of single sites that have another.
     pub query_timeouts: BTreeMap<SiteName, DurationMs>,
 }
 
@@ -137,7 +137,7 @@ impl Default for InformationSettings {
 }
 
 impl InformationSettings {
-    /// How long a query to this site may take.
+    /// Returns how long a query to this site may take.
     pub fn timeout_of(&self, site: &SiteName) -> DurationMs {
         self.query_timeouts
             .get(site)
@@ -149,11 +149,11 @@ impl InformationSettings {
 /// Rounds in which sites bid for jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BidSettings {
-    /// Whether sites bid in messages. Else their bids are worked out where the job is placed.
+    /// True if sites bid in messages. Else their bids are worked out where the job is placed.
     pub in_messages: bool,
     /// A site that does not answer within this time, or does not acknowledge, is passed over.
     pub timeout: DurationMs,
-    /// Between two rounds about one job.
+    /// The pause between two rounds about one job.
     pub interval: DurationMs,
 }
 
@@ -168,31 +168,31 @@ impl Default for BidSettings {
     }
 }
 
-/// What jobs may take of memory, by their [`footprint`]: those that wait or run, and those that
+/// The memory that jobs may take, by their [`footprint`]: those that wait or run, and those that
 /// ended and are not in the archive yet.
 ///
 /// [`footprint`]: cospan_domain::job::spec::JobSpec::footprint
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobMemory {
-    /// Together.
+    /// The bound for all jobs together.
     pub in_all: Bytes,
-    /// Those of one key.
+    /// The bound for the jobs of one key.
     pub per_key: Bytes,
 }
 
 impl JobMemory {
-    /// No bound, for worlds that are as large as whoever made them wants.
+    /// No bound, for simulated worlds of any size.
     pub const UNBOUNDED: JobMemory = JobMemory {
         in_all: Bytes(u64::MAX),
         per_key: Bytes(u64::MAX),
     };
 }
 
-/// How much of a site copies may take.
+/// The space that copies may take at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Staging {
-    /// Copies that jobs need; `None` for no bound.
+    /// The space for copies that jobs need; `None` for no bound.
     pub budget: Option<Bytes>,
-    /// Copies that no job needs and that are kept as replicas for later ones.
+    /// The space for copies that no job needs and that are kept as replicas for later ones.
     pub replicas: Bytes,
 }

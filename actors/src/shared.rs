@@ -1,5 +1,5 @@
-//! What every actor can reach: clock, settings, view, live state, addresses. No
-//! actor holds another, or any state that another writes.
+//! The state that every actor can reach: clock, settings, view, live state, addresses. No actor
+//! owns another, or any state that another writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,16 +40,16 @@ use crate::sharing::Recent;
 use crate::supervision::{ActorId, StartActor, Supervisor, SupervisorVerdict};
 use crate::transfer;
 
-/// One committed change with its position, as followers receive it.
+/// A committed change with its position, as followers receive it.
 #[derive(Debug, Clone)]
 pub struct Committed {
-    /// Its position in the journal.
+    /// The change's position in the journal.
     pub seq: Seq,
-    /// What changed.
+    /// The change.
     pub change: Arc<JournalChange>,
 }
 
-/// Called when the process must end; says why.
+/// Called when the process must end, with the reason.
 pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Sets of things to look at again, coalesced.
@@ -81,41 +81,39 @@ impl DirtySets {
         std::mem::take(&mut lock(&self.claims))
     }
 
-    /// Takes the jobs whose promised start may be brought forward, or may be no longer.
+    /// Takes the jobs whose reserved start may be brought forward, or may no longer.
     pub fn take_promised(&self) -> BTreeSet<JobId> {
         std::mem::take(&mut lock(&self.promised))
     }
 }
 
-/// What every actor can reach.
+/// The state that every actor can reach.
 pub struct Shared {
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Chance.
+    /// The source of random numbers.
     pub chance: Arc<Chance>,
-    /// When this control plane was started.
+    /// The time when this control plane was started.
     pub started_at: Timestamp,
     /// Settings, frozen.
     pub settings: Arc<Settings>,
-    /// This control plane among others at the same sites.
+    /// The number of this control plane among others at the same sites.
     pub instance: InstanceId,
-    /// Those whose store it took over.
+    /// The instances whose store it took over.
     pub former: Vec<InstanceId>,
-    /// This epoch over the store.
+    /// This run's epoch over the store.
     pub epoch: Epoch,
     /// The committed state.
     pub view: Published<View>,
-    /// What sites said last.
+    /// The sites' last reports.
     pub live: LiveState,
-    /// What is known of the links.
+    /// Knowledge of the links.
     pub(crate) links: Mutex<LinkTable>,
     /// The history table of Close-to-Files as the co-allocator left it.
     pub history: ArcSwap<PairHistory>,
     /// Processors that the last scan withheld for one job.
     pub starvation_guard: ArcSwap<Option<StarvationGuard>>,
-    /// Where everybody is.
+    /// The addresses of all actors.
     pub actors: ActorRegistry,
-    /// What is counted.
     pub metrics: Arc<Metrics>,
     /// The sites, by name.
     pub sites: BTreeMap<SiteName, Arc<dyn Site>>,
@@ -125,24 +123,24 @@ pub struct Shared {
     pub(crate) journal: OnceLock<Addr<JournalActor>>,
     pub(crate) store: Arc<dyn cospan_storage::port::Journal>,
     pub(crate) messenger: Arc<dyn Messenger>,
-    /// What is known of the last specifications.
+    /// Knowledge of the last specifications.
     pub(crate) recent: Recent,
     /// Input that may come to be staged any moment.
     pub(crate) promised: transfer::StagingDeductions,
-    /// What is promised of sites and owned by no job yet.
+    /// Deductions from sites that no job owns yet.
     pub deductions: Deductions,
-    /// Times that the co-allocator died in a job's turn.
+    /// The number of times that the co-allocator died in a job's turn.
     suspects: Mutex<BTreeMap<JobId, u32>>,
     /// Shared reservations that are just being made.
     pub(crate) names: PendingNames,
-    /// Questions of jobs whose users may hold only so much.
+    /// Calls of jobs whose users may have only a limited share.
     pub(crate) put: Put,
     stream: broadcast::Sender<Committed>,
     on_fatal: OnFatal,
     stopping: AtomicBool,
 }
 
-/// What [`Shared::new`] is made from.
+/// The parts that [`Shared::new`] is made from.
 pub struct SharedParts {
     /// See the field of the same name in [`Shared`].
     pub clock: Arc<dyn Clock>,
@@ -174,7 +172,7 @@ impl Shared {
     /// Committed changes kept for a slow follower of the event stream.
     const STREAM_BOUND: usize = 16_384;
 
-    /// Everything before any actor lives.
+    /// Makes the shared state, before any actor lives.
     pub fn new(parts: SharedParts) -> Self {
         let (stream, _) = broadcast::channel(Self::STREAM_BOUND);
         let names = parts.sites.iter().map(|site| site.name());
@@ -237,8 +235,8 @@ impl Shared {
         }
     }
 
-    /// A job's actor; `None` while it is being rebuilt. A job that only waits in its
-    /// queue has none until something is wanted of it.
+    /// Returns a job's actor; `None` while it is being rebuilt. A job that only waits in its queue
+    /// has none until something is wanted of it.
     pub(crate) async fn job_actor(&self, id: JobId) -> Option<Addr<JobActor>> {
         if !self.actors.jobs.contains(&id) {
             let start = StartActor(ActorId::Job(id));
@@ -252,37 +250,37 @@ impl Shared {
         self.stream.subscribe()
     }
 
-    /// The co-allocator died in this job's turn.
+    /// Notes that the co-allocator died in this job's turn.
     pub(crate) fn suspect(&self, job: JobId) {
         *lock(&self.suspects).entry(job).or_default() += 1;
     }
 
-    /// This job is held, or gone: what it is suspected of is over.
+    /// Clears the suspicion against a job that is held, or gone.
     pub(crate) fn acquit(&self, job: JobId) {
         lock(&self.suspects).remove(&job);
     }
 
-    /// Jobs in whose turn the co-allocator died, and how often.
+    /// Lists the jobs in whose turn the co-allocator died, and how often.
     pub(crate) fn suspects(&self) -> BTreeMap<JobId, u32> {
         lock(&self.suspects).clone()
     }
 
-    /// No more new work.
+    /// Takes no new work from now on.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Whether we are stopping.
+    /// Returns true once the control plane is stopping.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// The process must end.
+    /// Ends the process.
     pub(crate) fn fatal(&self, actor: &ActorId, _: SupervisorVerdict, problem: &str) {
         (self.on_fatal)(&format!("{actor}: {problem}"));
     }
 
-    /// How long a submission to a site may still take effect after its reply was lost.
+    /// Returns how long a submission to a site may still take effect after its reply was lost.
     pub(crate) fn settle(&self, site: &SiteName) -> DurationMs {
         self.settings
             .submit_settle
@@ -291,13 +289,13 @@ impl Shared {
             .unwrap_or(self.settings.job.settle)
     }
 
-    /// What a job needs.
+    /// Returns the request that a job makes of sites.
     pub(crate) fn request_of(&self, job: &Job) -> Arc<PlacementRequest> {
         let request = self.recent.request_of(job, &self.settings.default_policies);
         self.asked_by(request, &job.owner)
     }
 
-    /// The same request under its owner's name, if any site may be closed to that owner alone.
+    /// Puts its owner's name on a request, if any site may be closed to that owner alone.
     pub(crate) fn asked_by(
         &self,
         request: Arc<PlacementRequest>,
@@ -310,7 +308,8 @@ impl Shared {
         }
     }
 
-    /// When a job's processors are to be claimed next; `None` while it waits for that no more.
+    /// Returns when a job's processors are to be claimed next; `None` once it no longer waits for
+    /// that.
     pub(crate) fn claim_time(&self, job: &Job) -> Option<Timestamp> {
         job.claim_time(&self.settings.job)
     }
@@ -324,7 +323,7 @@ impl Shared {
             .unwrap_or_default()
     }
 
-    /// Whether content is at a site, whole and checked.
+    /// Returns true if content is at a site, whole and checked.
     pub(crate) fn copy_is_ready(&self, digest: Digest, site: &SiteName) -> bool {
         let key = (digest, site.clone());
         self.view
@@ -334,7 +333,7 @@ impl Shared {
             .is_some_and(|copy| copy.is_ready())
     }
 
-    /// Follows one committed change: counts it, and asks those concerned to look.
+    /// Follows one committed change: counts it, and asks the actors concerned to look.
     pub(crate) fn committed(&self, seq: Seq, change: JournalChange) {
         chaos::in_flight(|| {
             self.view
@@ -373,7 +372,7 @@ impl Shared {
                         .for_each(|site| self.actors.clusters.look(site));
                 }
                 self.actors.co_allocator.look(&());
-                // One that was sent makes room for those of others.
+                // A notification that was sent makes room for those of others.
                 let owed_any = old.as_ref().is_some_and(|old| !old.owed.is_empty());
                 if owed_any || !new.owed.is_empty() {
                     self.actors.notifier.look(&());
@@ -427,7 +426,7 @@ impl Shared {
             .task
             .as_ref()
             .is_some_and(|task| task.at_once.is_some());
-        // So may it make room within a reservation.
+        // It may also make room within a reservation.
         let others_wait = limited || new.shares().is_some();
         let queues_change = queued(old) || queued(new) || (others_wait && new.is_final());
         if queues_change {
@@ -460,13 +459,13 @@ impl Shared {
         }
         crate::claimer::note_refusals(&self.live, &self.settings.job, (old, new), events);
         self.tell_sites(old, new);
-        // Whatever else happens to a job matters to those that wait, if any do.
+        // Other changes of a job matter to jobs that wait, if any do.
         if queues_change || self.live.wanted() {
             self.actors.co_allocator.look(&());
         }
     }
 
-    /// Sites look for attempts to poll, and hear of those that are over while that matters.
+    /// Asks sites to look for attempts to poll, and reports ended ones to them while that matters.
     fn tell_sites(&self, old: &Job, new: &Job) {
         let view = self.view.load();
         for (index, component) in new.indexed() {
@@ -480,7 +479,7 @@ impl Shared {
             if before == Some(&component.run) {
                 continue;
             }
-            // What lives there already is asked for, though rarely what waits in the queue.
+            // Live attempts are polled already, though seldom while they wait in the queue.
             let asked = |run: &AttemptState| (run.may_live(), run.waits_at_site());
             if before.is_none_or(|before| asked(before) != asked(&component.run)) {
                 self.actors.clusters.look(&placement.site);
@@ -492,7 +491,7 @@ impl Shared {
                 AttemptState::Ended { how, .. } if component.charge.is_none() => {
                     *how == AttemptEnding::Succeeded
                 }
-                // Its claim was given back. Where the site is to be charged it hears that instead.
+                // Its claim was given back. A site that is to be charged gets that message instead.
                 AttemptState::Idle
                     if component.charge.is_none() && before.is_some_and(AttemptState::may_live) =>
                 {
@@ -527,7 +526,7 @@ impl Shared {
         let view = self.view.load();
         let usage = |copy: Option<&CopyRecord>| copy.map(|copy| (copy.usage, copy.is_ready()));
         if self.settings.staging.contains_key(&key.1) && usage(old) != usage(new) {
-            // One that is kept may have to make room.
+            // A copy that is kept may have to make room.
             let unused = transfer::unused_at(&view, &key.1).map(|(copy, _)| copy.content.digest);
             let unused: Vec<_> = unused.map(|digest| (digest, key.1.clone())).collect();
             self.copies_concerned(unused.into_iter());

@@ -1,9 +1,10 @@
-//! What is known of the last few specifications, once for all who need it: the edge, which checks
-//! what comes in, the co-allocator, which places it, and whoever explains. Equal specifications
-//! share one copy in memory. Users submit the same job many times in a row far more often than
-//! they submit equal jobs far apart, so only the last few are compared.
+//! Knowledge of the last few specifications, shared by all who need it: the edge, which checks what
+//! comes in, the co-allocator, which places it, and explanations. Equal specifications share one
+//! copy in memory. Users submit the same job many times in a row far more often than they submit
+//! equal jobs far apart, so only the last few are compared.
 //!
-//! All of it follows from the specification and the settings: who forgets it works it out anew.
+//! All of it follows from the specification and the settings: forgotten entries are worked out
+//! anew.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,23 +14,23 @@ use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, TermsChange};
 use cospan_domain::placement::{DefaultPolicies, PlacementRequest};
 
-/// A specification that was found to be valid, and what it asks of sites.
+/// A specification that was found to be valid, and its request to sites.
 #[derive(Debug, Clone)]
 pub struct Checked {
     /// The copy that all jobs share.
     pub spec: Arc<JobSpec>,
-    /// What a job of it needs that avoids no site, whoever owns it.
+    /// The request of a job that avoids no site, whoever owns it.
     pub request: Arc<PlacementRequest>,
 }
 
-/// What is known of one specification.
+/// Knowledge of one specification.
 #[derive(Debug)]
 struct KnownSpec {
     /// The copy that all jobs share.
     spec: Arc<JobSpec>,
-    /// What a job of it needs that avoids no site, once somebody asked.
+    /// The request of a job that avoids no site, once somebody asked for it.
     request: Option<Arc<PlacementRequest>>,
-    /// The last copies that came in and were found to be valid: whoever takes requests apart
+    /// The last copies that came in and were found to be valid: a caller that takes requests apart
     /// keeps copies of its own.
     came: VecDeque<Arc<JobSpec>>,
 }
@@ -55,12 +56,12 @@ impl Recent {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same specification: an earlier copy if one of the last few is equal.
+    /// Returns the same specification: an earlier copy if one of the last few is equal.
     pub fn share(&self, spec: &Arc<JobSpec>) -> Arc<JobSpec> {
         enter(&mut self.last(), spec).spec.clone()
     }
 
-    /// What was found out about this very copy when it came in, if it is one of the last.
+    /// Returns what was found out about this very copy when it came in, if it is one of the last.
     pub fn checked(&self, came: &Arc<JobSpec>) -> Option<Checked> {
         let mut last = self.last();
         let known = find(&mut last, |known: &KnownSpec| {
@@ -72,8 +73,8 @@ impl Recent {
         })
     }
 
-    /// Remembers a copy that came in and is valid, and what it asks for; with an equal one
-    /// among the last it shares all that.
+    /// Remembers a copy that came in and is valid, and its request; it shares both with an equal
+    /// one among the last.
     pub fn remember(&self, came: Arc<JobSpec>, request: PlacementRequest) -> Checked {
         let mut last = self.last();
         let known = enter(&mut last, &came);
@@ -86,9 +87,11 @@ impl Recent {
         }
     }
 
-    /// What a job needs; `defaults` serve jobs that name no policy, and are always the same.
+    /// Returns the request of a job; `defaults` serve jobs that name no policy, and are always the
+    /// same.
     pub fn request_of(&self, job: &Job, defaults: &DefaultPolicies) -> Arc<PlacementRequest> {
-        // What one avoids that failed somewhere is its own affair, and which start is wanted now.
+        // The sites that a job avoids after a failure are its own affair, and so are the terms that
+        // it wants now.
         let avoids = job
             .components
             .iter()
@@ -110,8 +113,8 @@ impl Recent {
         of_owner(anybodys, &job.owner, defaults)
     }
 
-    /// Remembers what jobs that are here already need. It comes in last, so that jobs which are
-    /// looked at once in a row leave the place of those that come in now.
+    /// Remembers the request of jobs that are here already. It comes in last, so that jobs which
+    /// are looked at once in a row leave the place of those that come in now.
     fn note(&self, spec: &Arc<JobSpec>, request: &Arc<PlacementRequest>) {
         let mut last = self.last();
         match find(&mut last, |known| Arc::ptr_eq(&known.spec, spec)) {
@@ -124,7 +127,7 @@ impl Recent {
     }
 }
 
-/// What a job of this owner needs that needs the same as anybody's.
+/// Makes the request of a job of this owner from anybody's request.
 pub fn of_owner(
     anybodys: Arc<PlacementRequest>,
     owner: &KeyName,
@@ -136,7 +139,7 @@ pub fn of_owner(
     Arc::new(Arc::unwrap_or_clone(anybodys).for_owner(owner, defaults))
 }
 
-/// One of the last, which is the first of them from then on.
+/// Finds one of the last, and puts it first.
 fn find(
     last: &mut VecDeque<KnownSpec>,
     is_it: impl Fn(&KnownSpec) -> bool,
@@ -149,9 +152,9 @@ fn find(
     last.front_mut()
 }
 
-/// What is known of a specification equal to this one; nothing yet if there was none.
+/// Finds the entry of an equal specification, or makes a new one.
 fn enter<'a>(last: &'a mut VecDeque<KnownSpec>, spec: &Arc<JobSpec>) -> &'a mut KnownSpec {
-    // To compare them takes longer.
+    // Comparing them takes longer.
     let same = find(last, |known| Arc::ptr_eq(&known.spec, spec)).is_some();
     if !same && find(last, |known| known.spec == *spec).is_none() {
         last.truncate(Recent::KEPT - 1);

@@ -1,6 +1,5 @@
-//! The durable step, shared by every actor that owns a record: commands wait
-//! while a write is under way, then all of them are decided in one go and made
-//! durable by one append.
+//! The durable step, shared by every actor that owns a record: commands wait while a write is under
+//! way, then all of them are decided in one go and made durable by one append.
 
 use std::sync::Arc;
 
@@ -8,11 +7,11 @@ use cospan_domain::machine::Machine;
 use cospan_domain::units::Timestamp;
 use tokio::sync::oneshot;
 
-/// Where an asker waits for what became of its command.
+/// The channel for the answer to a command.
 pub(crate) type CommandReply<M> = Option<ResultSender<M>>;
 type ResultSender<M> = oneshot::Sender<CommandResult<M>>;
 type CommandResult<M> = Result<(), <M as Machine>::Rejection>;
-/// What is to be said to whom.
+/// Answers that are due, with their channels.
 type CommandResults<M> = Vec<(ResultSender<M>, CommandResult<M>)>;
 
 /// A record, and the commands that wait for it.
@@ -23,7 +22,7 @@ pub(crate) struct Steps<M: Machine> {
     writing: bool,
 }
 
-/// A record with what happened to it and is not durable yet.
+/// A record with events that are not durable yet.
 struct Ahead<M: Machine> {
     state: M::State,
     events: Vec<M::Event>,
@@ -45,7 +44,7 @@ impl<M: Machine> Ahead<M> {
     }
 }
 
-/// What was decided and must become durable before anything follows from it.
+/// A decision that must become durable before anything follows from it.
 pub(crate) struct DecidedStep<M: Machine> {
     pub(crate) next: M::State,
     pub(crate) events: Vec<M::Event>,
@@ -53,7 +52,7 @@ pub(crate) struct DecidedStep<M: Machine> {
 }
 
 impl<M: Machine> Steps<M> {
-    /// Commands that wait; more of those that somebody waits for are refused.
+    /// The most commands that wait; further ones with an asker are refused.
     const INBOX_BOUND: usize = 4_096;
 
     pub(crate) fn new(state: Arc<M::State>) -> Self {
@@ -73,32 +72,32 @@ impl<M: Machine> Steps<M> {
         self.writing
     }
 
-    /// Whether commands wait.
+    /// Returns true if commands wait.
     pub(crate) fn has_commands(&self) -> bool {
         !self.inbox.is_empty()
     }
 
-    /// Takes a command in. One that does not fit is dropped with its reply,
-    /// which tells the asker that nothing was decided.
+    /// Takes a command in. One that does not fit is dropped with its reply, which tells the asker
+    /// that nothing was decided.
     pub(crate) fn push(&mut self, command: M::Command, reply: CommandReply<M>) {
         if reply.is_none() || self.inbox.len() < Self::INBOX_BOUND {
             self.inbox.push((command, reply));
         }
     }
 
-    /// The record with what was noted, if anything was.
+    /// The record with the noted events, if there are any.
     pub(crate) fn noted(&self) -> Option<&M::State> {
         self.noted.as_ref().map(|noted| &noted.state)
     }
 
-    /// Takes in what makes nothing due: it is decided now, counts for whatever is decided
-    /// later, and is written with the next change. If it is lost before, whatever it answers
-    /// is still due, and is asked again.
+    /// Takes in a command that makes nothing due: it is decided now, counts for later decisions,
+    /// and is written with the next change. If it is lost before, the call that it answers is still
+    /// due, and is made again.
     pub(crate) fn note(&mut self, command: M::Command, parameters: &M::Parameters, now: Timestamp) {
         if self.writing {
             return self.push(command, None);
         }
-        // What does not fit the state says nothing.
+        // A command that does not fit the state says nothing.
         let Ok(decided) = M::decide(
             self.noted().unwrap_or(&self.state),
             parameters,
@@ -112,9 +111,9 @@ impl<M: Machine> Steps<M> {
             .follow(decided);
     }
 
-    /// Decides the whole inbox. `None` if nothing is to be written: because a
-    /// write is under way, or because nothing follows. Nobody is answered before all that
-    /// was decided with the answer, and all that it may follow from, is durable.
+    /// Decides the whole inbox. Returns `None` if nothing is to be written: because a write is
+    /// under way, or because nothing follows. No command is answered before everything that was
+    /// decided with it, and everything that it may follow from, is durable.
     pub(crate) fn decide(
         &mut self,
         parameters: &M::Parameters,
@@ -155,34 +154,34 @@ impl<M: Machine> Steps<M> {
         }
     }
 
-    /// The write is durable.
+    /// Takes over the state that is durable now, and sends the answers.
     pub(crate) fn committed(&mut self, next: Arc<M::State>, answers: CommandResults<M>) {
         self.state = next;
         self.writing = false;
         give::<M>(answers);
     }
 
-    /// The record had moved on: what was decided is void.
+    /// Takes over a record that had changed without us: the decision is void.
     pub(crate) fn reloaded(&mut self, state: Arc<M::State>) {
         self.state = state;
         self.noted = None;
         self.writing = false;
     }
 
-    /// Drops all commands that wait: whoever asked is told that nothing was decided.
+    /// Drops all commands that wait: their askers learn that nothing was decided.
     pub(crate) fn drop_commands(&mut self) {
         self.inbox.clear();
     }
 }
 
 impl<M: Machine> DecidedStep<M> {
-    /// The next state, the events, and what is to be said once they are durable.
+    /// The next state, the events, and the answers that are due once they are durable.
     pub(crate) fn into_parts(self) -> (M::State, Vec<M::Event>, CommandResults<M>) {
         (self.next, self.events, self.answers)
     }
 }
 
-/// Whoever asked may be gone.
+/// Sends answers. The askers may be gone.
 fn give<M: Machine>(answers: CommandResults<M>) {
     answers
         .into_iter()

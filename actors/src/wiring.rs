@@ -34,9 +34,9 @@ use crate::transfer::{DataManager, TransferActor, blank_of};
 /// Builds actors for the supervisor.
 struct Workshop(Arc<Shared>);
 
-/// Starts the control plane on the current arbiter. `reports` is what the
-/// store's sink feeds; make it with [`report_channel`] before opening the store.
-/// `remains`: keys that the store should not have any more.
+/// Starts the control plane on the current arbiter. The store's sink feeds `reports`; make it with
+/// [`report_channel`] before opening the store. `remains` are keys that the store should not have
+/// any more.
 pub fn start(
     parts: SharedParts,
     remains: Vec<Key>,
@@ -52,7 +52,7 @@ pub fn start(
     let journal = JournalActor::new(shared.clone(), shared.store.clone(), reports, guard).start();
     let _ = shared.journal.set(journal);
     if !remains.is_empty() {
-        // Deleted some time; until then they are found and passed over again.
+        // Deleted some time later; until then they are found and passed over again.
         shared
             .journal()
             .do_send(Append(JournalChange::Swept(remains)));
@@ -66,8 +66,8 @@ pub fn start(
     ControlPlane::new(shared)
 }
 
-/// The channel between a store's thread and the journal actor: the sink to open
-/// the store with, and the end to [`start`] with.
+/// Makes the channel between a store's thread and the journal actor: the sink to open the store
+/// with, and the end to [`start`] with.
 pub fn report_channel() -> (
     cospan_storage::port::Sink,
     mpsc::UnboundedReceiver<JournalReport>,
@@ -92,7 +92,7 @@ fn count_phases(shared: &Shared) {
         shared.metrics.jobs.with_label_values(&[phase]).add(count);
     }
     shared.metrics.held.add(held);
-    // An alert sees an increase only of what was there before.
+    // An alert sees an increase only of a counter that was there before.
     for site in shared.sites.keys() {
         let metrics = &shared.metrics.reservations;
         for counters in [&metrics.lost, &metrics.orphans] {
@@ -101,7 +101,7 @@ fn count_phases(shared: &Shared) {
     }
 }
 
-/// Jobs that hold something where nobody will look any more.
+/// Warns of jobs that have something at a site where nobody will look any more.
 fn warn_of_removed_sites(shared: &Shared) {
     let view = shared.view.load();
     for (site, holdings) in view.holdings.iter() {
@@ -117,7 +117,7 @@ fn warn_of_removed_sites(shared: &Shared) {
     }
 }
 
-/// Sites first, so that attempts are seen before anything is decided about them.
+/// Starts all actors. Sites first, so that attempts are seen before anything is decided about them.
 fn start_all(shared: &Arc<Shared>) {
     for site in shared.sites.keys() {
         shared.start(ActorId::Cluster(site.clone()));
@@ -147,8 +147,8 @@ fn start_all(shared: &Arc<Shared>) {
     actix_rt::spawn(take_up(shared.clone(), under_way));
 }
 
-/// Whether a job has an actor from the start. One that only waits in its queue
-/// gets its actor when something is wanted of it; see [`Shared::job_actor`].
+/// Returns true if a job has an actor from the start. A job that only waits in its queue gets its
+/// actor when something is wanted of it; see [`Shared::job_actor`].
 fn is_under_way(job: &Job) -> bool {
     let asks = job
         .reservation
@@ -158,8 +158,8 @@ fn is_under_way(job: &Job) -> bool {
     !job.is_final() && job.held.is_none() && !waits && !bug(Bug::ForgetJobs)
 }
 
-/// Jobs under way are taken up a few at a time: each asks its sites and writes
-/// down what they say, and nobody else shall wait until the last has done so.
+/// Starts the actors of jobs under way, a few at a time: each asks its sites and writes down the
+/// answers, and nobody else should wait until the last has done so.
 async fn take_up(shared: Arc<Shared>, jobs: Vec<JobId>) {
     const AT_ONCE: usize = 64;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
@@ -209,8 +209,8 @@ impl Builder for Workshop {
         if !restarted {
             return build(&shared, id, guard);
         }
-        // Behind every append that the last life had accepted. The guard moves
-        // in, so that a panic here is a death like any other.
+        // Behind every append that the last life had accepted. The guard moves in, so that a panic
+        // here is a death like any other.
         let id = id.clone();
         actix_rt::spawn(async move {
             let _ = shared.journal().send(Append(JournalChange::Barrier)).await;
@@ -237,7 +237,7 @@ impl Builder for Workshop {
     }
 }
 
-/// What nothing durable stands for is tried again after a long pause.
+/// Tries an actor again after a long pause, for which nothing durable can be held.
 fn restart_later(shared: Arc<Shared>, id: ActorId) {
     const PAUSE: std::time::Duration = std::time::Duration::from_secs(60);
     actix_rt::spawn(async move {
@@ -320,15 +320,15 @@ fn build_job(shared: &Arc<Shared>, id: JobId, mut guard: LifeGuard) {
     if shared.actors.jobs.addr(&id).is_some() {
         return guard.disarm();
     }
-    // One that was never placed has nothing that could be under way.
+    // A job that was never placed has nothing that could be under way.
     let rebuilt = !job.components.is_empty();
     enter(&shared.actors.jobs, id, |dirty| {
         JobActor::new(shared.clone(), job, rebuilt, dirty, guard)
     });
 }
 
-/// Holds a job whose turn ends actors again and again. Its own actor is gone or
-/// takes no part; the version of the record decides between us and a late one.
+/// Holds a job whose turn ends actors again and again. Its own actor is gone or takes no part; the
+/// version of the record decides between us and a late one.
 pub(crate) async fn hold_job(shared: &Arc<Shared>, id: JobId) {
     const REASON: &str = "it ended the actor that worked on it again and again; \
                           see the log, then `cospan release` or `cospan cancel`";
@@ -354,7 +354,7 @@ pub(crate) async fn hold_job(shared: &Arc<Shared>, id: JobId) {
     }
 }
 
-/// A site whose actor ends again and again is unusable, and tried again later.
+/// Makes a site unusable whose actor ends again and again; the actor is tried again later.
 async fn hold_site(shared: &Arc<Shared>, site: SiteName) {
     error!(%site, "its actor ends again and again; unusable until it is rebuilt");
     let report = crate::live_state::KnownSite::default();

@@ -1,4 +1,4 @@
-//! The server's public interface, spoken as plain JSON.
+//! A client of the server's public interface that speaks plain JSON.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// How a call went.
+/// The outcome of a call.
 #[derive(Debug)]
 pub enum ApiReply {
     /// Status and body.
     Answered(u16, Value),
-    /// No whole answer: nobody knows whether it was done.
+    /// No complete answer: nobody knows whether the call took effect.
     Silent(String),
 }
 
@@ -32,7 +32,7 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// A client of the server at this port of this machine.
+    /// Creates a client for the server at this local port.
     pub fn new(port: u16, token: String) -> Self {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(Duration::from_secs(20)))
@@ -45,7 +45,7 @@ impl Api {
         }
     }
 
-    /// The same with another key.
+    /// Returns a client with another key.
     pub fn with_token(&self, token: &str) -> Self {
         Self {
             token: token.into(),
@@ -77,13 +77,13 @@ impl Api {
         }
     }
 
-    /// Reads.
+    /// Sends a GET request.
     pub fn get(&self, path: &str) -> ApiReply {
         let request = self.agent.get(format!("{}{path}", self.base));
         Self::reply(request.header("authorization", self.bearer()).call())
     }
 
-    /// Orders; `key` is the client's name for the request.
+    /// Sends a POST request; `key` is its idempotency key.
     pub fn post(&self, path: &str, key: Option<&str>, body: &Value) -> ApiReply {
         let request = self.agent.post(format!("{}{path}", self.base));
         let request = request.header("authorization", self.bearer());
@@ -95,7 +95,7 @@ impl Api {
         Self::reply(request.send(body.to_string()))
     }
 
-    /// Reads what must be there.
+    /// Reads something that must be there.
     ///
     /// # Errors
     /// No answer, or another than 200.
@@ -107,7 +107,7 @@ impl Api {
         }
     }
 
-    /// Orders what must be done.
+    /// Sends a command that must succeed.
     ///
     /// # Errors
     /// No answer, or a refusal.
@@ -119,7 +119,7 @@ impl Api {
         }
     }
 
-    /// Rows of all jobs.
+    /// Lists the rows of all jobs.
     ///
     /// # Errors
     /// A page cannot be had.
@@ -127,7 +127,7 @@ impl Api {
         self.pages("/v1/jobs", "jobs")
     }
 
-    /// Rows of the newest jobs: enough for those in flight.
+    /// Lists the rows of the newest jobs, enough to cover those in flight.
     ///
     /// # Errors
     /// The page cannot be had.
@@ -139,7 +139,7 @@ impl Api {
             .unwrap_or_default())
     }
 
-    /// All logical files.
+    /// Lists all logical files.
     ///
     /// # Errors
     /// A page cannot be had.
@@ -162,7 +162,7 @@ impl Api {
         }
     }
 
-    /// Cancels a job. `Some` if the server answered: whether it was cancelled now.
+    /// Cancels a job. Returns `Some` if the server answered: true if this call cancelled it.
     pub fn cancel(&self, id: u64) -> Option<bool> {
         match self.post("/v1/jobs:cancel", None, &json!({ "ids": [id] })) {
             ApiReply::Answered(200, value) => Some(value["jobs"][0]["outcome"] == "done"),

@@ -1,10 +1,10 @@
-//! Pieces of work that mostly wait, or are many: several at a time.
+//! Runs pieces of work that mostly wait, or are many, several at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Does `work` on each piece, so many at a time, and gives what came of it to `told`: one after
-/// the other, each as soon as it is there. They are begun in their order.
+/// Does `work` on each piece, several at a time, and passes each outcome to `told` as soon as it is
+/// there, one after the other. The pieces are begun in their order.
 ///
 /// # Panics
 /// One of them did.

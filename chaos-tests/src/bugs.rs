@@ -1,15 +1,15 @@
-//! Planted bugs, and how many seeds it takes until an oracle finds each.
+//! Planted bugs, and the number of seeds until an oracle finds each.
 
 use std::ops::Range;
 
 use anyhow::Result;
 use cospan_domain::planted::Bug;
 
-/// Seeds of one bug after which it is shown how far the hunt is.
+/// Progress is shown after this many seeds of one bug.
 #[cfg(cospan_chaos)]
 const SHOWN_EVERY: u64 = 25;
 
-/// Hunts these bugs, each within these seeds; whether all were found.
+/// Hunts these bugs, each with these seeds; returns true if all were found.
 ///
 /// # Errors
 /// This program has no planted bugs.
@@ -24,8 +24,8 @@ pub fn hunt_all(
     anyhow::bail!("this build has no planted bugs; build it with RUSTFLAGS=\"--cfg cospan_chaos\"")
 }
 
-/// Hunts these bugs, each within these seeds; whether all were found. `show` hears how far it
-/// is, as a rare bug takes minutes.
+/// Hunts these bugs, each with these seeds; returns true if all were found. `show` gets the
+/// progress, as a rare bug takes minutes.
 ///
 /// # Errors
 /// None in a chaos build.

@@ -1,4 +1,4 @@
-//! What is asked of `cospan-chaos` that runs over the simulator.
+//! The commands of `cospan-chaos` that run over the simulator.
 
 pub mod bench;
 pub mod deaths;

@@ -1,5 +1,4 @@
-//! Keeps jobs in flight while the server is killed under them, and remembers
-//! what was acknowledged.
+//! Keeps jobs in flight while the server is killed under them, and records what it acknowledged.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,21 +12,21 @@ use rand::rngs::StdRng;
 use crate::api::{Api, ApiReply};
 use crate::workload::{DrawnSubmission, DrawnWorkload};
 
-/// What clients were told.
+/// The answers that clients have received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientPromises {
-    /// Every number with which a job's name was acknowledged.
+    /// Every job number that was acknowledged for a name.
     pub acknowledged: BTreeMap<String, Vec<u64>>,
     /// Jobs whose cancellation was acknowledged as done.
     pub cancelled: Vec<u64>,
-    /// Requests that were refused, with the answer.
+    /// Refused requests, with the answer.
     pub refused: Vec<String>,
 }
 
 #[derive(Debug, Default)]
 struct CrowdState {
     promises: ClientPromises,
-    /// Acknowledged and not known to be final.
+    /// Acknowledged jobs that are not known to be final.
     open: Vec<u64>,
     to_cancel: Vec<(Instant, u64)>,
     to_send: Vec<DrawnSubmission>,
@@ -47,7 +46,6 @@ impl CrowdState {
     }
 }
 
-/// Clients at work.
 #[derive(Debug)]
 pub struct ClientCrowd {
     state: Arc<Mutex<CrowdState>>,
@@ -60,7 +58,7 @@ fn lock(state: &Mutex<CrowdState>) -> MutexGuard<'_, CrowdState> {
 }
 
 impl ClientCrowd {
-    /// Clients that keep `depth` jobs in flight, and give up no request.
+    /// Starts clients that keep `depth` jobs in flight and never give up a request.
     pub fn start(api: Api, workload: DrawnWorkload, depth: usize, seed: u64) -> Self {
         let state = Arc::new(Mutex::new(CrowdState::default()));
         let stop = Arc::new(AtomicBool::new(false));
@@ -80,7 +78,7 @@ impl ClientCrowd {
         }
     }
 
-    /// Tells the clients which of the newest jobs are final.
+    /// Marks those of the newest jobs that are final.
     pub fn seen(&self, rows: &[serde_json::Value]) {
         let is_final = |row: &serde_json::Value| {
             matches!(
@@ -96,22 +94,22 @@ impl ClientCrowd {
         lock(&self.state).open.retain(|id| !ended.contains(id));
     }
 
-    /// Acknowledged jobs that are not known to be final.
+    /// Counts the acknowledged jobs that are not known to be final.
     pub fn open(&self) -> usize {
         lock(&self.state).open.len()
     }
 
-    /// Oldest of them.
+    /// Returns the oldest of them.
     pub fn oldest_open(&self) -> Option<u64> {
         lock(&self.state).open.iter().min().copied()
     }
 
-    /// What clients were told so far.
+    /// Returns the answers that clients have received so far.
     pub fn promises(&self) -> ClientPromises {
         lock(&self.state).promises.clone()
     }
 
-    /// Sends no new jobs; finishes requests that are under way (the server must be up).
+    /// Stops sending new jobs and finishes requests under way (the server must be up).
     pub fn finish(mut self) -> ClientPromises {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take()

@@ -1,4 +1,4 @@
-//! Where data may lie: a kill over memory proves nothing about a disk.
+//! Checks where data lies: a kill over memory proves nothing about a disk.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 const TMPFS: i64 = 0x0102_1994;
 const RAMFS: i64 = 0x8584_58f6;
 
-/// Name of the file system's kind, for reports.
+/// Returns the name of a kind of file system, for reports.
 pub fn kind_name(kind: i64) -> String {
     match kind {
         TMPFS => "tmpfs".into(),
@@ -32,7 +32,7 @@ pub fn refuse_memory(kind: i64) -> Result<String> {
     }
 }
 
-/// The kind of file system under a directory.
+/// Returns the kind of file system under a directory.
 ///
 /// # Errors
 /// It cannot be asked, or lies in memory.

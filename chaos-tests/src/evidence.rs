@@ -19,32 +19,29 @@ use crate::test_environment::{EnvironmentSite, TestEnvironment};
 /// A job as it ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobTruth {
-    /// Its number.
     pub id: u64,
     /// The name that it was submitted with.
     pub name: String,
-    /// Its state.
     pub state: String,
     /// Number of its components.
     pub components: u32,
-    /// What was asked for beside them.
+    /// The demands of the job beside its components.
     pub asked: RequestedJob,
-    /// What happened to it.
     pub events: Vec<HistoryEvent>,
-    /// Older events are gone.
+    /// True if older events are gone.
     pub shortened: bool,
     /// First line of each output that was collected or can be fetched, by component.
     pub outputs: BTreeMap<u32, String>,
 }
 
-/// What a job asked for, as far as it is judged.
+/// The demands of a job, as far as they are judged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestedJob {
     /// The policy splits it.
     pub flexible: bool,
     /// No payload of it may begin twice.
     pub once: bool,
-    /// Its sweep, and how many runs of that may be active at once.
+    /// The sweep, and how many of its runs may be active at once.
     pub sweep: Option<(u64, u64)>,
     /// Processors of its components as they last were, if they share a file out among them.
     pub shares: Vec<u64>,
@@ -76,11 +73,10 @@ impl RequestedJob {
 /// A site as it was left.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SiteTruth {
-    /// Its name.
     pub name: String,
     /// Idle and total processors, as published.
     pub processors: (u64, u64),
-    /// Attempts that still hold resources.
+    /// Attempts that still use resources.
     pub live: Vec<String>,
     /// Digests in the content store.
     pub store: BTreeSet<String>,
@@ -88,26 +84,24 @@ pub struct SiteTruth {
     pub pinned: BTreeSet<String>,
     /// Copies under way, or what is left of them.
     pub incoming: Vec<String>,
-    /// When each attempt was ready, by the site's files.
+    /// Time at which each attempt was ready, by the site's files.
     pub ready_ms: BTreeMap<String, u64>,
 }
 
-/// Everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunEvidence {
     /// The instance of the control plane.
     pub instance: String,
-    /// What clients were told.
+    /// The answers that clients received.
     pub promises: ClientPromises,
     /// All jobs that the server has.
     pub jobs: Vec<JobTruth>,
-    /// What payloads wrote.
+    /// The ledger that the payloads wrote.
     pub ledger: PayloadLedger,
-    /// The sites.
     pub sites: Vec<SiteTruth>,
     /// Processes that carry a tag below these sites.
     pub processes: Vec<String>,
-    /// What became of attempts of others.
+    /// Damage to attempts of others.
     pub foreign: Vec<String>,
 }
 
@@ -121,7 +115,7 @@ pub struct ForeignAttempt {
 
 /// The lock of the directory of copies; it stays.
 const GATE: &str = "gate";
-/// The instance of whoever else uses the sites, as tags have it.
+/// The instance of another user of the sites, as tags have it.
 pub(crate) const FOREIGN: &str = "cabcdefgh";
 const FOREIGN_TAG: &str = "cabcdefgh-1-0-1";
 
@@ -154,7 +148,7 @@ impl ForeignAttempt {
         })
     }
 
-    /// What was done to it.
+    /// Lists what was done to it.
     pub fn judge(&mut self) -> Vec<String> {
         let mut done = Vec::new();
         match contents(&self.place) {
@@ -194,7 +188,7 @@ fn contents(place: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     Ok(found)
 }
 
-/// Names in a directory; none if it is not there.
+/// Lists the names in a directory; none if it does not exist.
 pub fn names(place: &Path) -> Vec<String> {
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
     entries
@@ -202,7 +196,7 @@ pub fn names(place: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Processes that carry an attempt's directory below `root` (and are no zombies).
+/// Lists processes that carry an attempt's directory below `root` (and are no zombies).
 pub fn carriers(root: &Path) -> Vec<(u32, String)> {
     let prefix = format!("COSPAN_ATTEMPT_DIR={}/", root.display()).into_bytes();
     let mut found = Vec::new();
@@ -253,7 +247,7 @@ pub fn gather(
     })
 }
 
-/// Gathers what is told by the sites' directories and processes, and nothing of jobs.
+/// Gathers what the sites' directories and processes show, and nothing of jobs.
 ///
 /// # Errors
 /// The server does not answer.
@@ -311,7 +305,7 @@ fn job_truth(environment: &TestEnvironment, api: &Api, row: &Value) -> Result<Jo
     })
 }
 
-/// First line of a collected output, in the store of the site that it was to go to.
+/// Returns the first line of a collected output, from the store of its target site.
 fn collected_line(environment: &TestEnvironment, site: &str, digest: Option<&str>) -> String {
     let site = environment.sites.iter().find(|other| other.name == site);
     let (Some(site), Some(digest)) = (site, digest) else {

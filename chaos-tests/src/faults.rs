@@ -1,4 +1,4 @@
-//! Faults of sites, one scenario each, through the real server.
+//! Plays faults of sites, one scenario each, through the real server.
 
 mod injected;
 
@@ -19,7 +19,6 @@ use crate::stimulus::signal;
 use crate::test_environment::{Layout, TestEnvironment};
 use crate::webhook::Receiver;
 
-/// A scenario.
 pub type FaultScenario = fn(&mut FaultScene) -> Result<()>;
 
 /// All scenarios by name.
@@ -35,10 +34,10 @@ pub const ALL: [(&str, FaultScenario); 6] = [
 /// Scenarios for a build with planted faults, in which answers of sites go wrong.
 pub const INJECTED: [(&str, FaultScenario); 6] = injected::ALL;
 
-/// Longest that anything is waited for.
+/// The longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A server with sites, and what it was asked for.
+/// A server with its sites, and the jobs submitted to it.
 #[derive(Debug)]
 pub struct FaultScene {
     environment: TestEnvironment,
@@ -126,7 +125,7 @@ impl FaultScene {
         self.submit_with(name, sites, (seconds, "-"), retries)
     }
 
-    /// The same with payloads that leave a file of this name; `-`: none.
+    /// Submits a job whose payloads leave a file of this name; `-`: none.
     fn submit_with(
         &mut self,
         name: &str,
@@ -205,7 +204,8 @@ impl FaultScene {
         Ok(std::fs::rename(self.away(index), self.root(index))?)
     }
 
-    /// Processes at a site: the payload's, and the wrapper with what it started for itself.
+    /// Lists the processes at a site: the payload's, and the wrapper with what it started for
+    /// itself.
     fn processes(&self, index: usize) -> (Vec<u32>, Vec<u32>) {
         let carriers = evidence::carriers(&self.root(index).join("attempts"));
         let ours = carriers
@@ -316,7 +316,7 @@ fn is_frozen(scene: &mut FaultScene) -> Result<()> {
     let all: Vec<u32> = payload.into_iter().chain(wrapper).collect();
     ensure!(!all.is_empty(), "nothing to freeze");
     all.iter().for_each(|pid| signal(*pid, Signal::STOP));
-    // The other component ends meanwhile; that is the moment when haste would show.
+    // The other component ends meanwhile; haste would show at that moment.
     scene.wait("the other component over", |scene| {
         Ok(scene.job(id)?["components"][1]["state"] == "succeeded")
     })?;
@@ -356,7 +356,8 @@ fn all_vanish(scene: &mut FaultScene) -> Result<()> {
         );
         std::thread::sleep(Duration::from_millis(100));
     }
-    // The first to fall silent was told of before the others made it our own fault.
+    // The first silent site was reported before the silence of the others showed the fault to be
+    // ours.
     let told = scene.receiver.received();
     ensure!(
         told.iter().all(|n| n["kind"] == "unreachable"),
@@ -370,7 +371,7 @@ fn all_vanish(scene: &mut FaultScene) -> Result<()> {
     Ok(())
 }
 
-/// The script by which a local site starts payloads.
+/// Returns the script by which a local site starts payloads.
 fn wrapper_at(root: &Path) -> Result<PathBuf> {
     for entry in std::fs::read_dir(root)? {
         let entry = entry?;
@@ -382,7 +383,7 @@ fn wrapper_at(root: &Path) -> Result<PathBuf> {
 }
 
 fn fails_again_and_again(scene: &mut FaultScene) -> Result<()> {
-    // What starts payloads there runs nothing, ours no more than others'.
+    // The script that starts payloads there runs nothing, neither ours nor others'.
     let wrapper = wrapper_at(scene.root(0))?;
     let whole = std::fs::read(&wrapper)?;
     std::fs::write(&wrapper, "echo 'nothing can run here' >&2; exit 1\n")?;

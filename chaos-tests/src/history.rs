@@ -1,22 +1,18 @@
-//! What the server says happened to a job, as rounds.
+//! Reads the history that the server has of a job, as rounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// One event of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HistoryEvent {
-    /// When it was decided, in milliseconds since 1970.
+    /// Time of the decision, in milliseconds since 1970.
     pub at_ms: u64,
-    /// Its name.
     pub name: String,
-    /// The component.
     pub component: Option<u32>,
     /// Components, where it is about several.
     pub components: Vec<u32>,
-    /// The round.
     pub round: Option<u32>,
     /// Sites, by component where several are placed.
     pub sites: Vec<String>,
@@ -24,26 +20,25 @@ pub struct HistoryEvent {
     pub detail: String,
 }
 
-/// One co-allocation of a job.
+/// A round of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobRound {
-    /// Its number.
     pub number: u32,
     /// Components that were ready, by now or when the start was decided.
     pub ready: BTreeSet<u32>,
-    /// When the start was decided.
+    /// Time of the decision to start.
     pub go_ms: Option<u64>,
     /// Attempts at the decision, by component.
     pub attempts: BTreeMap<u32, u32>,
-    /// When components that were restarted alone were ready, by component and attempt: their
-    /// gates are opened from then on.
+    /// Times at which components that were restarted alone were ready, by component and attempt:
+    /// their gates are opened from then on.
     pub restarted: BTreeMap<(u32, u32), u64>,
-    /// When it was aborted.
+    /// Time of the abort.
     pub aborted_ms: Option<u64>,
 }
 
 impl JobRound {
-    /// From when on an attempt may start, if it may.
+    /// Returns the earliest time at which an attempt may start, if it may.
     pub fn may_start(&self, component: u32, attempt: u32) -> Option<u64> {
         if self.attempts.get(&component) == Some(&attempt) {
             self.go_ms
@@ -52,7 +47,7 @@ impl JobRound {
         }
     }
 
-    /// The latest attempt of each component.
+    /// Returns the latest attempt of each component.
     pub fn latest(&self) -> BTreeMap<u32, u32> {
         let mut latest = self.attempts.clone();
         latest.extend(self.restarted.keys().copied());
@@ -99,7 +94,7 @@ fn texts(list: &Value) -> Vec<String> {
         .collect()
 }
 
-/// An instant of the interface, in milliseconds since 1970.
+/// Parses an instant of the interface, in milliseconds since 1970.
 ///
 /// # Errors
 /// It is none.
@@ -110,7 +105,7 @@ pub fn time_ms(value: &Value) -> Result<u64> {
     Ok(u64::try_from(since.as_millis())?)
 }
 
-/// Follows the events of a job; each round of a flexible one has components of its own.
+/// Groups the events of a job into rounds; each round of a flexible job has components of its own.
 pub fn rounds(flexible: bool, events: &[HistoryEvent]) -> Vec<JobRound> {
     let mut attempts: BTreeMap<u32, u32> = BTreeMap::new();
     let mut rounds: Vec<JobRound> = Vec::new();
@@ -161,8 +156,8 @@ pub fn rounds(flexible: bool, events: &[HistoryEvent]) -> Vec<JobRound> {
     rounds
 }
 
-/// Numbers of the latest attempts when a job is placed: those of another split go on from
-/// the highest.
+/// Returns the numbers of the latest attempts when a job is placed: those of another split go on
+/// from the highest.
 fn placed(flexible: bool, before: &BTreeMap<u32, u32>, components: usize) -> BTreeMap<u32, u32> {
     let last = before.values().max().copied().unwrap_or(0);
     let number = |index| {

@@ -1,4 +1,4 @@
-//! Kills at random moments under load.
+//! Kills the server at random moments under load.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,62 +21,59 @@ use crate::table::KillTable;
 use crate::test_environment::{Layout, TestEnvironment};
 use crate::workload::{DrawnWorkload, GRAIN, SHARED};
 
-/// Kills of a run that must have met all of [`CLAIMS_MEET`].
+/// Number of kills from which on a run must have met all of [`CLAIMS_MEET`].
 const MANY_KILLS: u32 = 200;
-/// Processors are missing, components move.
+/// Events that show missing processors and moved components.
 const CLAIMS_MEET: [&str; 2] = ["ClaimMissed", "ComponentMoved"];
 
-/// What a run is to do.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct KillOptions {
-    /// The program under test.
     pub binary: PathBuf,
     /// Where directories are made; on a disk.
     pub base: PathBuf,
-    /// How often it is killed with enough jobs in flight.
+    /// Number of kills with enough jobs in flight.
     pub kills: u32,
-    /// Jobs that are kept in flight.
+    /// Number of jobs to keep in flight.
     pub depth: usize,
-    /// Fewer in flight, and a kill does not count.
+    /// With fewer jobs in flight, a kill does not count.
     pub least_in_flight: usize,
-    /// Each state that a job leaves again must have been struck this often.
+    /// Least number of kills in each state that a job leaves again.
     pub least_strikes: u32,
     /// Seed of everything that is drawn.
     pub seed: u64,
-    /// Leave the directory behind even if all went well.
+    /// Keep the directory even if all went well.
     pub keep: bool,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct KillOutcome {
-    /// States struck.
+    /// Kills by state.
     pub table: KillTable,
-    /// Time to be ready again, one entry a kill, sorted.
+    /// Time until ready again, one entry a kill, sorted.
     pub restarts: Vec<Duration>,
-    /// The oracle's.
+    /// The oracle's verdict.
     pub verdict: OracleVerdict,
-    /// How often local users took processors.
+    /// Number of times that local users took processors.
     pub taken: u32,
-    /// States that were struck too rarely.
+    /// States that were hit too rarely.
     pub rare: Vec<&'static str>,
-    /// What must happen to claims in a long run, and never did.
+    /// Things that must happen to claims in a long run, and never did.
     pub missed: Vec<&'static str>,
-    /// How long it took.
     pub took: Duration,
-    /// Where everything lies if it was kept.
+    /// The directory with everything, if it was kept.
     pub directory: PathBuf,
-    /// Kind of file system.
     pub file_system: String,
 }
 
 impl KillOutcome {
-    /// Whether it shows what it was to show.
+    /// Returns true if the run shows what it was to show.
     pub fn is_good(&self) -> bool {
         self.verdict.violations.is_empty() && self.rare.is_empty() && self.missed.is_empty()
     }
 
-    /// For people.
+    /// Formats the outcome for people.
     pub fn report(&self) -> String {
         let at = |share: usize| {
             let last = self.restarts.len().saturating_sub(1);
@@ -140,11 +137,11 @@ pub fn register_shared(environment: &TestEnvironment, api: &Api) -> Result<()> {
     Ok(())
 }
 
-/// Claims that are made bit by bit, so that components move and jobs give way.
+/// A layout in which claims are made bit by bit, so that components move and jobs give way.
 fn layout() -> Layout {
     let mut layout = Layout::default();
     layout.claim += "T = 0\n";
-    // Long enough on its way for others to come in between.
+    // Slow enough for others to come in between.
     layout.bandwidth = "10Mbit/s".into();
     layout
 }
@@ -228,7 +225,7 @@ fn run_on(
     })
 }
 
-/// What did not happen at all of what the claims of a long run must meet.
+/// Lists what the claims of a long run must meet and did not.
 fn missed(claims: &BTreeMap<&'static str, usize>, taken: u32) -> Vec<&'static str> {
     let mut missed: Vec<&'static str> = CLAIMS_MEET
         .into_iter()
@@ -238,7 +235,7 @@ fn missed(claims: &BTreeMap<&'static str, usize>, taken: u32) -> Vec<&'static st
     missed
 }
 
-/// Rows of all jobs that may be in flight.
+/// Lists the rows of all jobs that may be in flight.
 fn in_flight(crowd: &ClientCrowd, api: &Api) -> Result<Vec<serde_json::Value>> {
     match crowd.oldest_open() {
         Some(oldest) => {

@@ -1,5 +1,5 @@
-//! Local users of the sites under test: they take processors whenever they like, and most
-//! often where jobs have just been placed, which the server finds out like everybody.
+//! Local users of the sites under test. They take processors at any time, and most often where jobs
+//! have just been placed; the server has to find out.
 
 use std::fs;
 use std::path::Path;
@@ -18,12 +18,12 @@ use crate::api::Api;
 use crate::evidence::FOREIGN;
 use crate::test_environment::{EnvironmentSite, TestEnvironment};
 
-/// Between two of their jobs, at most.
+/// The longest pause between two of their jobs.
 const PAUSE_MAX_MS: u64 = 400;
-/// How long a job of theirs runs, at most.
+/// The longest run of one of their jobs.
 const RUN_MAX_MS: u64 = 1_200;
 
-/// Users at work until they are told to stop.
+/// Users at work until they are stopped.
 #[derive(Debug)]
 pub struct Locals {
     stop: Arc<AtomicBool>,
@@ -31,7 +31,7 @@ pub struct Locals {
 }
 
 impl Locals {
-    /// They begin.
+    /// Starts the users.
     pub fn start(environment: &TestEnvironment, api: Api, seed: u64) -> Self {
         let sites = environment.sites.clone();
         let stop = Arc::new(AtomicBool::new(false));
@@ -43,7 +43,7 @@ impl Locals {
         }
     }
 
-    /// They submit no more, and what runs is over soon; how often they took processors.
+    /// Stops submitting; what runs is over soon. Returns how often they took processors.
     ///
     /// # Errors
     /// They could not work.
@@ -92,7 +92,7 @@ fn work(sites: &[EnvironmentSite], api: &Api, seed: u64, stop: &AtomicBool) -> R
     Ok(taken)
 }
 
-/// Sites where jobs are placed and hold nothing yet; none while the server is down.
+/// Lists sites where jobs are placed and use nothing yet; none while the server is down.
 fn contested<'a>(sites: &'a [EnvironmentSite], api: &Api) -> Vec<&'a EnvironmentSite> {
     let rows = api
         .want("/v1/jobs?state=placed&limit=20")
@@ -106,8 +106,8 @@ fn contested<'a>(sites: &'a [EnvironmentSite], api: &Api) -> Vec<&'a Environment
         .collect()
 }
 
-/// Takes processors as an attempt of a control plane does that is not ours: its directory
-/// and its process are there before the entry that holds them.
+/// Takes processors like an attempt of another control plane: its directory and its process are
+/// there before the entry that holds them.
 fn take(site: &EnvironmentSite, number: u32, processors: u32, run_ms: u64) -> Result<Child> {
     let tag = format!("{FOREIGN}-{}-0-1", number + 1);
     let place = site.root.join("attempts").join(&tag);

@@ -1,6 +1,6 @@
-//! Runs seeds of chaos over the simulator, or kills, crash points and site faults against a
-//! binary, or plants bugs for the seeds to find, and prints what was struck and what broke.
-//! Exit 0: all held; 1: something broke, or a bug was not found.
+//! Runs seeds of chaos over the simulator, or kills, crash points and site faults against a binary,
+//! or plants bugs for the seeds to find, and prints what was hit and what broke. Exit 0: all held;
+//! 1: something broke, or a bug was not found.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ struct ChaosCli {
 
 #[derive(Debug, Subcommand)]
 enum ChaosSubcommand {
-    /// Run the control plane through drawn trouble, on simulated sites, and judge it
+    /// Run the control plane through drawn faults, on simulated sites, and judge it
     #[command(after_help = "\
 Nothing real is touched: sites, links, users, time and chance are simulated, the control plane is
 the one that serves. Each seed draws a grid, its users, and what goes wrong: lost, late and doubled
@@ -51,21 +51,22 @@ Examples:
   cospan-chaos run --seeds 100
   cospan-chaos run --first 4711 --seeds 1 --timeline")]
     Run(SeedsArgs),
-    /// Measure seeds a minute, what struck, and whether a seed is the same run every time
+    /// Measure seeds a minute, the faults that had an effect, and whether a seed is the same run
+    /// every time
     Bench {
-        /// How many seeds
+        /// Number of seeds
         #[arg(long, default_value_t = 2_000)]
         seeds: u64,
     },
     /// Kill at random moments under load
     Kills {
-        /// How often
+        /// Number of kills
         #[arg(long, default_value_t = 200)]
         kills: u32,
         /// Jobs in flight
         #[arg(long, default_value_t = 40)]
         depth: usize,
-        /// How often each state must have been struck
+        /// Least number of kills in each state
         #[arg(long, default_value_t = 5)]
         least_strikes: u32,
     },
@@ -84,10 +85,10 @@ Examples:
   cospan-chaos power --cuts 50
   cospan-chaos --seed 7 power --cuts 5 --at-once 1")]
     Power {
-        /// How often
+        /// Number of cuts
         #[arg(long, default_value_t = 50)]
         cuts: u32,
-        /// How many disks at the same time
+        /// Disks at the same time
         #[arg(long, default_value_t = 3)]
         at_once: usize,
     },
@@ -106,7 +107,7 @@ Examples:
         /// Only those whose name contains this
         #[arg(long, default_value = "")]
         only: String,
-        /// How many at the same time
+        /// Scenarios at the same time
         #[arg(long, default_value_t = 4)]
         at_once: usize,
     },
@@ -115,19 +116,19 @@ Examples:
         /// Only those whose name contains this
         #[arg(long, default_value = "")]
         only: String,
-        /// How many servers at the same time
+        /// Servers at the same time
         #[arg(long, default_value_t = 8)]
         at_once: usize,
     },
     /// Play the same scenarios through the server and through the simulator
     Differ {
-        /// How many
+        /// Number of scenarios
         #[arg(long, default_value_t = 50)]
         scenarios: usize,
         /// Only the one with this number
         #[arg(long)]
         only: Option<usize>,
-        /// How many at the same time
+        /// Scenarios at the same time
         #[arg(long, default_value_t = 8)]
         at_once: usize,
     },
@@ -140,7 +141,7 @@ Examples:
         /// Only so many of them
         #[arg(long, default_value_t = 1_000)]
         pick: usize,
-        /// Which come first: any number, such as that of the day
+        /// Choice of the bugs that come first: any number, such as that of the day
         #[arg(long, default_value_t = 0)]
         rotation: usize,
         /// The first seed
@@ -273,9 +274,9 @@ fn run(cli: &ChaosCli) -> Result<bool> {
     }
 }
 
-/// Plays faults of sites and says what came of each; whether all went as they should.
+/// Plays faults of sites and prints the result of each; returns true if all went as they should.
 fn play_faults(binary: &Path, base: &Path, only: &str, at_once: usize) -> bool {
-    // Those that falsify answers need a build that can.
+    // Scenarios that falsify answers need a build that can.
     let injected = points::check_build(binary)
         .is_ok()
         .then_some(faults::INJECTED);
@@ -302,7 +303,8 @@ fn play_faults(binary: &Path, base: &Path, only: &str, at_once: usize) -> bool {
     good
 }
 
-/// Strikes at the points of the protocol and says what came of each; whether all was right.
+/// Fails the server at the points of the protocol and prints the result of each; returns true if
+/// all was right.
 fn strike_points(binary: &Path, base: &Path, only: &str, at_once: usize, seed: u64) -> bool {
     let crashes = points::crashes()
         .into_iter()

@@ -13,10 +13,10 @@ mod asked;
 #[cfg(test)]
 mod tests;
 
-/// What must hold.
+/// A rule that must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OracleRule {
-    /// Every acknowledged job is there and reached a final state.
+    /// Every acknowledged job is there and has reached a final state.
     NothingLost,
     /// A request is one job, however often it was sent.
     NothingDoubled,
@@ -55,19 +55,16 @@ pub enum OracleRule {
     PeersKnown,
     /// Payloads that share a file out have their own chunk of it each.
     OwnChunk,
-    /// A reservation is kept once at each site once it is confirmed, and confirmed at none before
-    /// all have granted it.
+    /// A reservation is confirmed at each site only once, and at none before all have granted it.
     ReservationKept,
     /// Payloads run within the reservation that their job named.
     RunsWithin,
 }
 
-/// A rule that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
     pub rule: OracleRule,
-    /// How.
+    /// A description of what happened.
     pub what: String,
 }
 
@@ -77,10 +74,9 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What the oracle saw, so that a run over nothing does not pass for a proof.
+/// Counts of what the oracle saw, so that a run over nothing does not pass for a proof.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OracleVerdict {
-    /// Rules that were broken.
     pub violations: Vec<Violation>,
     /// Jobs by final state.
     pub states: BTreeMap<String, usize>,
@@ -88,7 +84,7 @@ pub struct OracleVerdict {
     pub payloads: usize,
     /// Jobs with so long a history that its beginning is gone: judged in part.
     pub shortened: usize,
-    /// What happened to claims, and how often.
+    /// Events of claims, with their counts.
     pub claims: BTreeMap<&'static str, usize>,
 }
 
@@ -101,7 +97,7 @@ impl OracleVerdict {
     }
 }
 
-/// Judges.
+/// Judges the evidence by all rules.
 pub fn judge(evidence: &RunEvidence) -> OracleVerdict {
     let mut verdict = OracleVerdict {
         payloads: evidence.ledger.runs.len(),
@@ -168,7 +164,7 @@ fn promises(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
         verdict.blame(OracleRule::NothingRefused, answer.clone());
     }
     for id in &evidence.promises.cancelled {
-        // Cancelled while it was failing it has failed; it never finishes.
+        // A job that was cancelled while it was failing has failed; it never finishes.
         if jobs.get(id).is_some_and(|job| job.state == "finished") {
             verdict.blame(
                 OracleRule::CancelHolds,
@@ -213,7 +209,7 @@ fn runs_by_job<'a>(
     by_job
 }
 
-/// (a), (b), and that nothing starts after a cancellation.
+/// Checks (a), (b), and that nothing starts after a cancellation.
 fn starts(
     job: &JobTruth,
     runs: &[(AttemptTag, &PayloadRun)],
@@ -300,11 +296,11 @@ fn all_ready(
     }
 }
 
-/// How far apart payloads of a common start may begin: the grace of settings by default, and a
-/// second for what lies between the wrapper's look at the clock and the payload's own.
+/// The longest that payloads of a common start may begin apart: the grace of settings by default,
+/// and a second for what lies between the wrapper's look at the clock and the payload's own.
 const APART_MAX_MS: u64 = 31_000;
 
-/// (c) and (e).
+/// Checks (c) and (e).
 fn ends(job: &JobTruth, runs: &[(AttemptTag, &PayloadRun)], verdict: &mut OracleVerdict) {
     if job.state != "finished" || job.shortened {
         return;
@@ -358,7 +354,7 @@ fn ends(job: &JobTruth, runs: &[(AttemptTag, &PayloadRun)], verdict: &mut Oracle
     }
 }
 
-/// (d): what payloads saw, and what their times say.
+/// Checks (d), by what payloads saw and by their times.
 fn overlaps(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
     let mut by_component: BTreeMap<&str, Vec<&PayloadRun>> = BTreeMap::new();
     for run in &evidence.ledger.runs {
@@ -388,7 +384,7 @@ fn overlaps(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
     }
 }
 
-/// Nothing is left that nobody needs.
+/// Checks that nothing is left that nobody needs.
 fn remains(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
     evidence
         .sites

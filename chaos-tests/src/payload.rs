@@ -1,4 +1,4 @@
-//! What runs at the sites under test, and the ledger that it writes.
+//! The payload that runs at the sites under test, and the ledger that it writes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ const GRAINS: u64 = 100_000;
 /// Name of the input that is read in chunks, in place of the first line that another has.
 pub const CHUNK: &str = "chunk";
 
-/// The file that components read in chunks: every byte tells where it is.
+/// Generates the file that components read in chunks: every byte shows where it is.
 pub fn grain() -> Vec<u8> {
     (0..GRAINS)
         .flat_map(|number| format!("{number:07}\n").into_bytes())
@@ -75,34 +75,30 @@ echo "end $COSPAN_TAG $nonce $$ $(date +%s%3N) $code" >> "$ledger"
 exit "$code"
 "#;
 
-/// One payload that started.
+/// A payload that started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadRun {
-    /// The attempt's tag.
     pub tag: String,
     /// Drawn by the payload itself: tells two runs of one tag apart.
     pub nonce: String,
-    /// Its process.
     pub pid: u32,
-    /// When it started, in milliseconds since 1970.
+    /// Time of the start, in milliseconds since 1970.
     pub start_ms: u64,
-    /// When it ended by itself, and with which code.
+    /// Time and exit code, if it ended by itself.
     pub end: Option<(u64, i32)>,
     /// Earlier attempts that were alive beside it.
     pub beside: Vec<String>,
-    /// Inputs that were not what they should be.
+    /// Inputs with other content than they should have.
     pub bad_inputs: Vec<String>,
-    /// It was told of so many components, or of another place of its own, although it has
-    /// others.
+    /// Set if it was given a wrong number of components, or a wrong place of its own.
     pub wrong_peers: Option<String>,
-    /// The chunks that it was told of: where each begins, and how long it is.
+    /// The chunks that it was given: offset and length of each.
     pub chunks: Vec<(u64, u64)>,
 }
 
 /// Everything that payloads wrote, in the order of their starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PayloadLedger {
-    /// The payloads.
     pub runs: Vec<PayloadRun>,
 }
 
@@ -117,7 +113,7 @@ impl PayloadLedger {
         Self::parse(&text)
     }
 
-    /// Takes it apart.
+    /// Parses the lines of a ledger.
     ///
     /// # Errors
     /// A line is none of the payload's.

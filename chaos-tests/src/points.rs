@@ -21,22 +21,22 @@ use crate::stimulus::{self, Stimulus};
 use crate::test_environment::{Layout, TestEnvironment};
 use crate::workload::DrawnWorkload;
 
-/// A panic is to strike with at least so many jobs in flight.
+/// Least number of jobs in flight when a panic is injected.
 const LOAD: usize = 50;
 
-/// So many jobs are in flight around a crash, which strikes the first to come there.
+/// Jobs in flight around a crash, which happens at the first passage.
 const BESIDE_A_CRASH: usize = 8;
 
-/// Deaths in a minute of an actor that everything needs, of which the last ends the process.
+/// Deaths of an essential actor within a minute, of which the last ends the process.
 const DEATHS_MAX: u64 = 5;
 
-/// So many panics strike one server.
+/// Number of panics in one server.
 const PANICS_IN_A_LIFE: usize = 3;
 
-/// So many crashes strike one data directory, one after the other.
+/// Number of crashes of one data directory, one after the other.
 const CRASHES_IN_A_LIFE: usize = 5;
 
-/// Where an effect is struck.
+/// Points around an effect.
 pub(crate) const AROUND: [&str; 4] = [
     "before-journal",
     "after-journal",
@@ -44,25 +44,23 @@ pub(crate) const AROUND: [&str; 4] = [
     "after-effect",
 ];
 
-/// One step at which the server is to fail.
+/// A step at which the server is to fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strike {
     /// `crash` or `panic`.
     pub kind: &'static str,
-    /// The point.
     pub point: &'static str,
-    /// The effect; may be empty.
+    /// May be empty.
     pub effect: &'static str,
-    /// At which passage.
+    /// Number of the passage at which it fails.
     pub passage: u64,
     /// Passages with fewer jobs in flight do not count.
     pub load: usize,
-    /// At so many passages, one after the other.
+    /// Number of passages at which it fails, one after the other.
     pub times: u64,
 }
 
 impl Strike {
-    /// Its name.
     pub fn name(&self) -> String {
         let name = self.at(self.passage);
         if self.times == 1 {
@@ -88,21 +86,21 @@ impl Strike {
             .map(|passage| self.at(passage))
             .collect();
         match self.effect {
-            // A submission is looked up after its job's actor was rebuilt; of one that is
-            // cancelled meanwhile only the end is.
+            // A submission is looked up after its job's actor was rebuilt; if it is cancelled
+            // meanwhile, only its end is.
             "LookUp" => {
                 let passages = (0..10).map(|number| 1 + 5 * number);
                 strikes.extend(passages.map(|at| format!("panic:before-effect:Submit:{at}")));
             }
-            // Cancellations that came in by then are taken up as soon as it is written
-            // that there shall be a submission, and before there is one.
+            // Cancellations that came in by then are processed as soon as the submission is
+            // recorded as intended, and before it is made.
             "Withdraw" => strikes.push("stall:before-journal:Submit:1".into()),
             _ => {}
         }
         strikes.join(",")
     }
 
-    /// The code that the server is to end with; `None` if it must live on.
+    /// Returns the exit code that the server must end with; `None` if it must live on.
     fn right_end(&self) -> Option<i32> {
         match (self.kind, self.effect) {
             ("crash", _) => Some(ABORTED),
@@ -112,8 +110,8 @@ impl Strike {
         }
     }
 
-    /// Whether no other strike shares its life: a panic that ends its server, slow links, or a scene
-    /// of its own.
+    /// Returns true if it shares its life with no other: a panic that ends its server, slow links,
+    /// or a scene of its own.
     fn is_alone(&self) -> bool {
         self.kind == "panic" && self.right_end().is_some()
             || self.stimulus() == Stimulus::CancelEarly
@@ -131,8 +129,8 @@ impl Strike {
     }
 }
 
-/// What jobs and copies have sites do. The crowd's jobs ask for no reservations; `tests/start` kills
-/// a server that holds some.
+/// Lists the effects of jobs and copies at sites. The crowd's jobs ask for no reservations;
+/// `tests/start` kills a server that has some.
 fn effects() -> impl Iterator<Item = &'static str> {
     let of_jobs = EffectKind::NAMES
         .into_iter()
@@ -140,7 +138,7 @@ fn effects() -> impl Iterator<Item = &'static str> {
     of_jobs.chain(CopyEffect::NAMES)
 }
 
-/// Crashes at every point.
+/// Lists crashes at every point.
 pub fn crashes() -> Vec<Strike> {
     let strike = |point, effect| Strike {
         kind: "crash",
@@ -161,8 +159,8 @@ pub fn crashes() -> Vec<Strike> {
     strikes
 }
 
-/// Panics with many jobs in flight: in the handlers of every kind of actor, and at the
-/// steps of the protocol.
+/// Lists panics with many jobs in flight: in the handlers of every kind of actor, and at the steps
+/// of the protocol.
 pub fn panics() -> Vec<Strike> {
     let strike = |point, effect, passage| Strike {
         kind: "panic",
@@ -172,7 +170,7 @@ pub fn panics() -> Vec<Strike> {
         load: LOAD,
         times: 1,
     };
-    // A claim timer hears of nothing but its own clock.
+    // A claim timer gets messages only from its own clock.
     let kinds = ActorKind::ALL
         .into_iter()
         .filter(|kind| *kind != ActorKind::ClaimTimer);
@@ -198,10 +196,10 @@ pub fn panics() -> Vec<Strike> {
     strikes
 }
 
-/// The strikes of one life of a data directory. To bring many jobs into flight takes most of a panic's
-/// time, so panics that a server lives through share that. To begin, and to come to rest, takes most
-/// of a crash's: one follows the other, each in a server of its own. What needs something special is
-/// alone.
+/// Groups strikes into lives of a data directory. Bringing many jobs into flight takes most of a
+/// panic's time, so panics that a server survives share that. Starting and settling takes most of a
+/// crash's time, so crashes follow each other, each in a server of its own. A strike that needs
+/// something special is alone.
 pub fn lives(strikes: impl Iterator<Item = Strike>) -> Vec<Vec<Strike>> {
     let (alone, shared): (Vec<Strike>, Vec<Strike>) = strikes.partition(Strike::is_alone);
     let (crashes, panics): (Vec<Strike>, Vec<Strike>) = shared
@@ -213,8 +211,8 @@ pub fn lives(strikes: impl Iterator<Item = Strike>) -> Vec<Vec<Strike>> {
     lives
 }
 
-/// Into as few lives as can be. Neighbours in the list strike at the same kind of point, and come
-/// into different ones.
+/// Deals strikes into as few lives as possible. Neighbours in the list strike at the same kind of
+/// point, and go into different lives.
 fn dealt(strikes: Vec<Strike>, most: usize) -> Vec<Vec<Strike>> {
     let count = strikes.len().div_ceil(most);
     let mut lives: Vec<Vec<Strike>> = vec![Vec::new(); count];
@@ -224,33 +222,31 @@ fn dealt(strikes: Vec<Strike>, most: usize) -> Vec<Vec<Strike>> {
     lives
 }
 
-/// What came of the strikes of one life.
+/// The outcome of the strikes of one life.
 #[derive(Debug)]
 pub struct StruckPoint {
-    /// Which.
     pub name: String,
-    /// Each point was reached, and the server failed as planned.
+    /// True if each point was reached, and the server failed as planned.
     pub reached: bool,
-    /// Jobs in flight when panics struck, as the server counted them: the fewest.
+    /// Jobs in flight at the panics, as the server counted them: the fewest.
     pub in_flight: Option<usize>,
-    /// It ended in another way than allowed.
+    /// Set if it ended in a way that is not allowed.
     pub wrong_end: Option<String>,
-    /// The oracle's.
+    /// The oracle's verdict.
     pub verdict: OracleVerdict,
-    /// How long all took.
     pub took: Duration,
-    /// Left behind if something was wrong.
+    /// The directory, which is kept if something was wrong.
     pub directory: PathBuf,
 }
 
 impl StruckPoint {
-    /// Whether it shows what it was to show.
+    /// Returns true if it shows what it was to show.
     pub fn is_good(&self) -> bool {
         let is_loaded = self.in_flight.is_none_or(|jobs| jobs >= LOAD);
         self.reached && is_loaded && self.wrong_end.is_none() && self.verdict.violations.is_empty()
     }
 
-    /// For people.
+    /// Formats the outcome for people.
     pub fn report(&self) -> String {
         let mut text = format!(
             "{} {:<44} {:>5.1} s, {} payloads",
@@ -278,7 +274,7 @@ impl StruckPoint {
     }
 }
 
-/// Makes sure that a binary is a chaos build, says so, and does not serve by mistake.
+/// Checks that a binary is a chaos build, says so, and does not serve by mistake.
 ///
 /// # Errors
 /// It is an ordinary build, or hides what it is.
@@ -305,12 +301,12 @@ pub fn check_build(binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The name of the strikes of one life.
+/// Returns the name of the strikes of one life.
 pub fn name(life: &[Strike]) -> String {
     life.iter().map(Strike::name).collect::<Vec<_>>().join(" ")
 }
 
-/// Strikes one server, in an environment of its own.
+/// Fails one server as planned, in an environment of its own.
 ///
 /// # Errors
 /// The harness cannot work.
@@ -354,7 +350,7 @@ fn strike_on(
 ) -> Result<StruckPoint> {
     /// Long enough on a machine with much else to do.
     const SETTLE_MAX: Duration = Duration::from_secs(240);
-    // Some end while others are on their way in.
+    // Some jobs end while others are on their way in.
     let is_loaded = life.iter().any(|what| what.load > 0);
     let depth = if is_loaded {
         LOAD + LOAD / 4
@@ -415,8 +411,8 @@ fn strike_on(
     })
 }
 
-/// Panics together, crashes one after the other. How the server ended, if it did, and whether it
-/// crashed each time.
+/// Injects panics together, crashes one after the other. Returns how the server ended, if it did,
+/// and true if it crashed each time.
 fn strike_in_turn(
     environment: &TestEnvironment,
     server: &mut ServerProcess,
@@ -446,11 +442,12 @@ fn strike_in_turn(
     Ok((ended, true))
 }
 
-/// Exit codes, and signals as 128 and more.
+/// Exit codes; signals are 128 and more.
 pub(crate) const ABORTED: i32 = 128 + 6;
 const EXIT_FATAL: i32 = 70;
 
-/// Loads the server until it has failed as planned, or long enough. How it ended, if it did.
+/// Loads the server until it has failed as planned, or long enough. Returns how it ended, if it
+/// did.
 fn await_strike(
     environment: &TestEnvironment,
     server: &mut ServerProcess,
@@ -460,9 +457,9 @@ fn await_strike(
 ) -> Result<Option<i32>> {
     use std::os::unix::process::ExitStatusExt;
     const REACH_MAX: Duration = Duration::from_secs(300);
-    /// After a panic: long enough for it to end the process, if it does.
+    /// Wait after a panic: long enough for it to end the process, if it does.
     const SURVIVAL: Duration = Duration::from_secs(2);
-    /// After more of them: an actor that died is built anew after a while.
+    /// Wait after several: an actor that died is built anew after a while.
     const SURVIVAL_OF_MANY: Duration = Duration::from_secs(180);
     let is_once = life.iter().all(|what| what.times == 1);
     let survival = if is_once { SURVIVAL } else { SURVIVAL_OF_MANY };
@@ -480,13 +477,13 @@ fn await_strike(
         if panicked.is_some_and(|at| at.elapsed() > survival) {
             return Ok(None);
         }
-        // What the harness asks the server does besides its work: no more of it than is needed.
+        // The harness's questions are extra work for the server: it asks no more than it needs.
         let newest = if is_loaded { 200 } else { 50 };
         if turn % 10 == 0
             && let Ok(rows) = api.newest(newest)
         {
             crowd.seen(&rows);
-            // Where much else goes on, payloads end faster than clients submit.
+            // On a busy machine, payloads end faster than clients submit.
             let is_short = is_loaded && panicked.is_none() && crowd.open() < LOAD + LOAD / 8;
             environment.hold(is_short)?;
         }
@@ -499,7 +496,7 @@ fn await_strike(
     Ok(None)
 }
 
-/// How many jobs were in flight at each of the planted panics that struck.
+/// Lists the jobs in flight at each of the planted panics that happened.
 fn panicked_with(environment: &TestEnvironment) -> Vec<usize> {
     let log = std::fs::read(environment.log()).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);

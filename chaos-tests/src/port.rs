@@ -8,9 +8,9 @@ use rustix::net::{
     AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt,
 };
 
-/// A port of 127.0.0.1 that the system gives to nobody who asks for any port, neither to
-/// listen nor to connect from. A server that is told its number can listen there, as often
-/// as it starts: only who listens excludes others from an address that may be used again.
+/// A port of 127.0.0.1 that the system gives to nobody who asks for any port, neither to listen nor
+/// to connect from. A server that is given its number can listen there, as often as it starts: of
+/// addresses that may be used again, only a listener excludes others.
 #[derive(Debug)]
 pub struct HeldPort {
     number: u16,
@@ -19,7 +19,7 @@ pub struct HeldPort {
 }
 
 impl HeldPort {
-    /// Takes a free one.
+    /// Takes a free port.
     ///
     /// # Errors
     /// The system has none.
@@ -36,7 +36,6 @@ impl HeldPort {
         })
     }
 
-    /// Its number.
     pub fn number(&self) -> u16 {
         self.number
     }

@@ -19,18 +19,14 @@ pub use self::report::{CutResult, PowerRunResult};
 use self::series::Series;
 use crate::at_once::at_once;
 
-/// What goes on when the power is cut.
+/// The work under way when the power is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PowerStage {
     /// A new server starts for the first time.
     FirstStart,
-    /// Jobs are submitted.
     Submissions,
-    /// Keys are made and removed.
     Keys,
-    /// Files are uploaded.
     Uploads,
-    /// The store is exported.
     Exports,
 }
 
@@ -57,24 +53,23 @@ impl fmt::Display for PowerStage {
     }
 }
 
-/// What a run is to do.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct PowerOptions {
-    /// The program under test.
     pub binary: PathBuf,
     /// Where images are made; on a disk.
     pub base: PathBuf,
-    /// How many cuts.
+    /// Number of power cuts.
     pub cuts: u32,
-    /// How many disks are worked on at the same time.
+    /// Number of disks at the same time.
     pub at_once: usize,
     /// Seed of everything that is drawn.
     pub seed: u64,
-    /// Leave the directories behind even if all went well.
+    /// Keep the directories even if all went well.
     pub keep: bool,
 }
 
-/// Says something to whoever watches.
+/// Prints a line for the user.
 pub type Show<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// Cuts the power as often as asked, a few times on each disk, and judges.

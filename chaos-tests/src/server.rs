@@ -15,17 +15,17 @@ use crate::test_environment::TestEnvironment;
 /// Longest that a start may take before the run fails.
 const START_MAX: Duration = Duration::from_secs(90);
 
-/// What a chaos build is to do.
+/// The configuration of a chaos build.
 #[derive(Debug, Clone, Default)]
 pub struct Chaos {
-    /// Its plan; empty: nothing.
+    /// The plan of faults; empty: none.
     pub plan: String,
-    /// Where it notes the points that it reached.
+    /// File of the points that it reached.
     pub coverage: PathBuf,
 }
 
-/// The leave that a chaos build was given to serve, for an environment that is otherwise empty: where
-/// tests are run with such a build, it may serve all of them.
+/// Returns the permission of a chaos build to serve, for an environment that is otherwise empty:
+/// where tests are run with such a build, it may serve all of them.
 pub fn may_serve() -> Option<(&'static str, OsString)> {
     const LEAVE: &str = "COSPAN_ALLOW_CHAOS";
     std::env::var_os(LEAVE).map(|given| (LEAVE, given))
@@ -46,7 +46,7 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// One that was not started yet.
+    /// Creates a server that is not started yet.
     pub fn new(binary: &Path, environment: &TestEnvironment) -> Self {
         Self {
             binary: binary.into(),
@@ -92,7 +92,7 @@ impl ServerProcess {
         Ok(())
     }
 
-    /// Starts it and waits until it takes work; gives back how long that took.
+    /// Starts it and waits until it takes work; returns how long that took.
     ///
     /// # Errors
     /// It does not start, or ends.
@@ -127,13 +127,13 @@ impl ServerProcess {
         }
     }
 
-    /// Whether it takes work now.
+    /// Returns true if it takes work now.
     pub fn is_ready(&self) -> bool {
         let probe = Api::new(self.port, String::new());
         matches!(probe.get("/readyz"), ApiReply::Answered(200, _))
     }
 
-    /// A client of it, once it was ready.
+    /// Returns a client of it, once it was ready.
     ///
     /// # Errors
     /// It has left no key.
@@ -143,7 +143,7 @@ impl ServerProcess {
         Ok(Api::new(self.port, token.trim().into()))
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status, if it has ended.
     ///
     /// # Errors
     /// It cannot be asked.
@@ -154,12 +154,11 @@ impl ServerProcess {
         }
     }
 
-    /// Its process.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
-    /// kill -9, and waits until it is gone.
+    /// Kills it with kill -9, and waits until it is gone.
     ///
     /// # Errors
     /// It cannot be killed.
@@ -174,7 +173,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // Nothing may be left behind by a run that fails.
+        // A run that fails leaves no process behind.
         let _ = self.kill();
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting until everything has come to rest.
+//! Waits until everything has come to rest.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::evidence::{self, ForeignAttempt, RunEvidence};
 use crate::oracle::{self, OracleRule, OracleVerdict};
 use crate::test_environment::TestEnvironment;
 
-/// Between two looks, which cost the server more than it has to do meanwhile.
+/// Time between two looks, which cost the server more than it has to do meanwhile.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Waits until every acknowledged job is final or the time is over, then judges
@@ -59,8 +59,8 @@ fn at_rest(environment: &TestEnvironment, api: &Api) -> Result<bool> {
     )?)))
 }
 
-/// Whether something is amiss that is in order after a while: copies that nobody needs, idle
-/// counts, processes.
+/// Returns true if something is wrong that is in order after a while: copies that nobody needs,
+/// idle counts, processes.
 fn takes_its_time(verdict: &OracleVerdict) -> bool {
     let waits = [
         OracleRule::NothingHeld,

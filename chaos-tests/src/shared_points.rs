@@ -1,6 +1,5 @@
-//! Crashes at every step of a reservation that jobs share: it is made at two sites, a job runs
-//! within, it is made to last longer, and given back, all by somebody who asks until there is an
-//! answer.
+//! Crashes at every step of a shared reservation: it is made at two sites, a job runs within it, it
+//! is extended, and cancelled, all by a user who asks until there is an answer.
 //!
 //! Judged is what sites keep in files of their own: which reservations, and what runs under them.
 
@@ -22,13 +21,14 @@ use crate::server::{Chaos, ServerProcess};
 use crate::settle;
 use crate::test_environment::{EnvironmentSite, Layout, TestEnvironment};
 
-/// Longest that anything is waited for.
+/// The longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(90);
 const COURSE: &str = "/v1/shared-reservations/course";
-/// Where an order is about to be answered; no site is asked there.
+/// The point at which a command is about to be answered; no site is asked there.
 const ORDER: &str = "Site";
 
-/// Around each question, at the first site and at the second; and before each order is answered.
+/// Lists crashes around each call, at the first site and at the second; and before each command is
+/// answered.
 pub fn crashes() -> Vec<Strike> {
     let strike = |point, effect, passage| Strike {
         kind: "crash",
@@ -48,13 +48,13 @@ pub fn crashes() -> Vec<Strike> {
     strikes
 }
 
-/// Whether a strike is one of [`crashes`].
+/// Returns true if a strike is one of [`crashes`].
 pub fn plays(what: &Strike) -> bool {
     let at_order = (what.point, what.effect) == ("before-answer", ORDER);
     at_order || SharedQuestion::NAMES.contains(&what.effect)
 }
 
-/// Strikes once, on an environment of its own.
+/// Fails the server once, in an environment of its own.
 ///
 /// # Errors
 /// The harness cannot work, or what was asked for does not come about.
@@ -130,22 +130,22 @@ fn play(
     Ok((ended, verdict))
 }
 
-/// What has been asked for so far, and so must hold.
+/// The progress of the requests so far, and so what must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PointStage {
     /// It is being made.
     Making,
-    /// It was said to be confirmed, and nobody has wanted it back yet.
+    /// It was reported as confirmed, and nobody has cancelled it yet.
     Kept,
-    /// It goes back.
+    /// It is being cancelled.
     Over,
 }
 
-/// What sites keep, looked at again and again.
+/// The reservations of sites, looked at again and again.
 struct SitesWatch<'a> {
     sites: &'a [EnvironmentSite],
     stage: PointStage,
-    /// The reservation under which each attempt held its processors.
+    /// The reservation under which each attempt used its processors.
     under: BTreeMap<String, String>,
     verdict: OracleVerdict,
 }
@@ -198,7 +198,7 @@ impl<'a> SitesWatch<'a> {
     }
 }
 
-/// The reservations that a site keeps, by tag.
+/// Lists the reservations of a site, by tag.
 fn held(site: &EnvironmentSite) -> Result<BTreeMap<String, Value>> {
     match fs::read(site.root.join("leases.json")) {
         Ok(text) => Ok(serde_json::from_slice(&text)?),
@@ -207,7 +207,7 @@ fn held(site: &EnvironmentSite) -> Result<BTreeMap<String, Value>> {
     }
 }
 
-/// Attempts that hold processors of a site, each with the shared reservation that it uses.
+/// Lists attempts that use processors of a site, each with the shared reservation that it uses.
 fn running_under(site: &EnvironmentSite) -> Vec<(String, String)> {
     let live = site.root.join("live");
     names(&live)
@@ -228,13 +228,13 @@ struct PointScene<'a> {
     server: &'a mut ServerProcess,
     quiet: Chaos,
     api: Api,
-    /// How the server ended, once it has.
+    /// The server's exit, once it has ended.
     ended: Option<i32>,
     watch: SitesWatch<'a>,
 }
 
 impl PointScene<'_> {
-    /// All that is asked for, one after the other; what was promised.
+    /// Makes all requests, one after the other, and returns what was acknowledged.
     fn play(&mut self) -> Result<ClientPromises> {
         self.until("all sites usable", |scene| {
             let ApiReply::Answered(200, sites) = scene.api.get("/v1/sites") else {
@@ -270,7 +270,7 @@ impl PointScene<'_> {
             "name": "course", "site": first.name, "processors": 2, "for": "30m",
             "also": [{ "site": second.name, "processors": 2 }],
         });
-        // Whoever has no answer looks whether it is there before it asks again.
+        // A user without an answer looks whether it is there before it asks again.
         self.until("it is taken", |scene| {
             let taken = scene.is_done("/v1/shared-reservations", &wanted);
             Ok(taken || matches!(scene.api.get(COURSE), ApiReply::Answered(200, _)))
@@ -360,7 +360,7 @@ impl PointScene<'_> {
         })
     }
 
-    /// A member of what is shown; empty while nobody answers.
+    /// Returns a member of what is shown; empty while nobody answers.
     ///
     /// # Errors
     /// It is not there, though it was acknowledged.
@@ -381,7 +381,7 @@ impl PointScene<'_> {
         )
     }
 
-    /// Goes on until something is so; whenever the server has ended, it is started again.
+    /// Goes on until a condition holds; whenever the server has ended, it is started again.
     fn until(
         &mut self,
         what: &str,

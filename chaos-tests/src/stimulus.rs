@@ -1,4 +1,4 @@
-//! What brings a server to a step that ordinary load does not reach.
+//! Brings a server to a step that ordinary load does not reach.
 
 use std::path::Path;
 
@@ -9,10 +9,9 @@ use crate::api::Api;
 use crate::evidence;
 use crate::test_environment::TestEnvironment;
 
-/// What brings a server to a point, beside ordinary load.
+/// The way to bring a server to a point, beside ordinary load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stimulus {
-    /// Nothing.
     Load,
     /// Attempts are killed at their sites.
     KillAttempts,
@@ -20,7 +19,7 @@ pub enum Stimulus {
     KillAgents,
     /// Jobs are cancelled while their input is on the way.
     CancelEarly,
-    /// Orders come while others are being written.
+    /// Commands come while others are being written.
     Storm,
 }
 
@@ -38,7 +37,7 @@ pub fn stimulate(environment: &TestEnvironment, api: &Api, stimulus: Stimulus, t
             if let Ok(rows) = api.newest(100) {
                 let placed = rows.iter().filter(|row| row["state"] == "placed");
                 placed.filter_map(|row| row["id"].as_u64()).for_each(|id| {
-                    // Those that were missed are found again.
+                    // Jobs that were missed are found again.
                     let _ = api.cancel(id);
                 });
             }
@@ -47,9 +46,9 @@ pub fn stimulate(environment: &TestEnvironment, api: &Api, stimulus: Stimulus, t
     }
 }
 
-/// Changes the class of every waiting job, and cancels them while that is written. One
-/// that is cancelled while its placement is written never leaves: those that were
-/// submitted last are cancelled one by one, as they may be placed at that moment.
+/// Changes the priority of every waiting job, and cancels them while that is written. One that is
+/// cancelled while its placement is written never leaves: those that were submitted last are
+/// cancelled one by one, as they may be placed at that moment.
 fn storm(api: &Api, turn: u64) {
     let Ok(rows) = api.newest(100) else { return };
     let queued: Vec<u64> = rows
@@ -74,14 +73,14 @@ fn storm(api: &Api, turn: u64) {
         });
         match turn % 3 {
             0 => drop(scope.spawn(|| api.must("/v1/jobs:cancel", &json!({ "ids": queued })))),
-            // Those that were missed are found again.
+            // Jobs that were missed are found again.
             1 => queued.iter().take(8).for_each(|id| _ = api.cancel(*id)),
             _ => {}
         }
     });
 }
 
-/// kill -9 for every process of one attempt.
+/// Kills every process of one attempt with kill -9.
 pub fn kill_attempt(attempts: &Path) {
     let carriers = evidence::carriers(attempts);
     let Some(chosen) = carriers

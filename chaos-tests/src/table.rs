@@ -1,4 +1,4 @@
-//! How often each state was struck.
+//! Counts of the kills in each state of jobs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct KillTable {
 }
 
 impl KillTable {
-    /// Counts one kill; `states`: of the jobs in flight. False if there were too few.
+    /// Counts one kill; `states`: of the jobs in flight. Returns false if there were too few.
     pub fn count(&mut self, states: &[String], least: usize) -> bool {
         let living: Vec<&String> = states
             .iter()
@@ -49,7 +49,7 @@ impl KillTable {
         true
     }
 
-    /// States that were struck less than `least` times.
+    /// Lists states with less than `least` kills.
     pub fn rare(&self, least: u32) -> Vec<&'static str> {
         let struck = |state: &str| self.kills.get(state).copied().unwrap_or(0);
         LIVING

@@ -37,12 +37,12 @@ impl Receiver {
         Ok(Self { address, received })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Everything that was received.
+    /// Lists everything that was received.
     pub fn received(&self) -> Vec<Value> {
         self.received
             .lock()

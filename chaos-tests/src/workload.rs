@@ -1,5 +1,5 @@
-//! Jobs that are drawn: of every type of request, under every policy, by every runner, in
-//! every class; with inputs, shared whole or in chunks, outputs and failures.
+//! Draws jobs: of every type of request, under every policy, by every runner, in every priority;
+//! with inputs, shared whole or in chunks, outputs and failures.
 
 use cospan_domain::job::spec::{Flexible, RequestType};
 use cospan_domain::placement::policy::POLICIES;
@@ -16,9 +16,9 @@ pub const SHARED: [&str; 3] = ["mesh", "sky", "tide"];
 /// Name of the file that jobs share out among their components.
 pub const GRAIN: &str = "grain";
 const CLASSES: [&str; 4] = ["super-low", "low", "high", "super-high"];
-/// Runs of a sweep, at most.
+/// Most runs of a sweep.
 const RUNS_MAX: usize = 4;
-/// Components of a job, at most.
+/// Most components of a job.
 const COMPONENTS_MAX: u32 = 3;
 
 /// A job, or a sweep, about to be submitted.
@@ -26,9 +26,8 @@ const COMPONENTS_MAX: u32 = 3;
 pub struct DrawnSubmission {
     /// The names of its jobs, each used once.
     pub names: Vec<String>,
-    /// The document.
     pub document: Value,
-    /// The client's name for the request.
+    /// The idempotency key of the request.
     pub key: Option<String>,
     /// The request is sent once more after it was answered.
     pub repeated: bool,
@@ -36,16 +35,16 @@ pub struct DrawnSubmission {
     pub cancel_after_ms: Option<u64>,
 }
 
-/// What a job asks for.
+/// The type of a drawn job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DrawnKind {
     /// Components that the policy places.
     NonFixed,
     /// Components that name their sites.
     Fixed,
-    /// One component that the policy splits.
+    /// A component that the policy splits.
     Flexible,
-    /// Components that are told of each other.
+    /// Components that know each other.
     Parallel,
     /// Some runs of one description.
     Sweep,
@@ -63,7 +62,7 @@ impl DrawnKind {
     }
 }
 
-/// Draws jobs.
+/// A source of drawn jobs.
 #[derive(Debug)]
 pub struct DrawnWorkload {
     prefix: String,
@@ -76,7 +75,7 @@ pub struct DrawnWorkload {
 }
 
 impl DrawnWorkload {
-    /// Jobs for the sites of this environment. Names begin with `prefix`.
+    /// Draws jobs for the sites of this environment. Names begin with `prefix`.
     pub fn new(environment: &TestEnvironment, prefix: &str) -> Self {
         Self {
             prefix: prefix.into(),
@@ -97,7 +96,7 @@ impl DrawnWorkload {
         }
     }
 
-    /// The next job, or sweep.
+    /// Draws the next job, or sweep.
     pub fn draw(&mut self, random: &mut StdRng) -> DrawnSubmission {
         self.count += 1;
         let kind = DrawnKind::draw(random);
@@ -180,7 +179,7 @@ impl DrawnWorkload {
     }
 
     fn component(&self, job: &str, index: u32, kind: DrawnKind, random: &mut StdRng) -> Value {
-        // One in eight ignores TERM and must be killed.
+        // About one in eight ignores TERM and must be killed.
         let rude = random.random_bool(0.12);
         let seconds = if rude {
             "8".to_owned()
@@ -227,7 +226,7 @@ impl DrawnWorkload {
         }
         let processors = match kind {
             DrawnKind::Flexible => random.random_range(3..=9),
-            // All of a job may name one site, which must be able to hold them together.
+            // All components of a job may name one site, which must have room for them together.
             DrawnKind::Fixed => random.random_range(1..=(self.least / COMPONENTS_MAX).clamp(1, 3)),
             _ => random.random_range(1..=3),
         };
@@ -253,7 +252,7 @@ impl DrawnWorkload {
     }
 }
 
-/// Every policy that serves such jobs.
+/// Lists every policy that serves such jobs.
 fn policies(kind: DrawnKind) -> Vec<&'static str> {
     let request = match kind {
         DrawnKind::Flexible => RequestType::Flexible(Flexible::default()),
@@ -263,7 +262,7 @@ fn policies(kind: DrawnKind) -> Vec<&'static str> {
     serving.map(|policy| policy.name()).collect()
 }
 
-/// Each component reads its own chunk of a file.
+/// Lets each component read its own chunk of a file.
 fn read_own_chunk(component: &mut Value) {
     let path = format!("in-{GRAIN}");
     let push = |list: &mut Value, more: &[Value]| {
@@ -278,7 +277,7 @@ fn read_own_chunk(component: &mut Value) {
     push(&mut component["arguments"], &[json!(path), json!(CHUNK)]);
 }
 
-/// What is restarted after all payloads began asks for what it left behind.
+/// Lets a component that is restarted after all payloads began ask for what it left behind.
 fn restart_from_checkpoint(component: &mut Value) {
     component["restart"] = json!({
         "arguments": component["arguments"].clone(),

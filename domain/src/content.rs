@@ -1,4 +1,4 @@
-//! Content: what is copied, compared and kept, whoever reads it.
+//! Content of files, which is copied, compared and kept, and chunks of it.
 
 use crate::ids::Digest;
 use crate::units::Bytes;
@@ -12,30 +12,30 @@ pub struct Content {
     pub size: Bytes,
 }
 
-/// A run of bytes of a file.
+/// A chunk: consecutive bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Chunk {
     /// The file.
     pub of: Content,
-    /// Where in it the chunk begins.
+    /// The offset of the chunk in the file.
     pub offset: Bytes,
-    /// How long it is; it may be empty.
+    /// The length; it may be zero.
     pub length: Bytes,
 }
 
-/// The parts of a file that go to one of several, by number of processors.
+/// A component's part of a file that several components share, in numbers of processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilePart {
-    /// Those of the components before this one.
+    /// Processors of the components before this one.
     pub before: u64,
-    /// Its own.
+    /// Processors of the component itself.
     pub own: u64,
-    /// Those of all together.
+    /// Processors of all components together.
     pub total: u64,
 }
 
 impl Chunk {
-    /// The chunk of a part. Chunks of all parts follow each other without gap or overlap.
+    /// Returns the chunk of a part. Chunks of all parts follow each other without gap or overlap.
     pub fn of_part(of: Content, part: FilePart) -> Self {
         let cut = |processors: u64| {
             let exact = u128::from(of.size.0) * u128::from(processors.min(part.total));
@@ -51,7 +51,8 @@ impl Chunk {
         }
     }
 
-    /// How long the chunk of so many of `total` is at most, wherever in the file it begins.
+    /// Returns the greatest length of the chunk of `own` of `total` processors, wherever in the
+    /// file it begins.
     pub fn longest(of: Content, own: u64, total: u64) -> Bytes {
         let exact = u128::from(of.size.0) * u128::from(own.min(total));
         let most = if total == 0 {
@@ -62,13 +63,13 @@ impl Chunk {
         Bytes(u64::try_from(most).unwrap_or(of.size.0))
     }
 
-    /// Whether it is all of its file, and so no chunk that is copied by itself.
+    /// Returns true if it is all of its file, so that it is not copied as a chunk.
     pub fn is_whole(&self) -> bool {
         self.length == self.of.size
     }
 
-    /// What it is called where it is copied to and kept. The name says which bytes of which
-    /// content it is: equal chunks are copied once, and unequal ones never taken for each other.
+    /// Returns the content under which it is copied and kept. The digest says which bytes of which
+    /// content it is: equal chunks are copied once, and different ones never taken for each other.
     pub fn content(&self) -> Content {
         if self.is_whole() {
             return self.of;

@@ -1,4 +1,4 @@
-//! One newtype per name and number, so that they cannot be confused.
+//! Newtypes, one per name and number, so that they cannot be confused.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// Why a text is not the identifier that it was taken for.
+/// The reason why a text is not the identifier that it was taken for.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{kind} {text:?} {problem}")]
 pub struct InvalidId {
-    /// What it should have been.
+    /// The kind of identifier that was expected.
     pub kind: &'static str,
     /// The text as given.
     pub text: String,
-    /// What is wrong with it.
+    /// The reason why it is not valid.
     pub problem: String,
 }
 
@@ -61,11 +61,11 @@ number! {
     ComponentIndex(u32)
 }
 number! {
-    /// One co-allocation of a job, from 1; 0 before the first.
+    /// Number of a round of a job, from 1; 0 before the first.
     Round(u32)
 }
 number! {
-    /// One submission of a component to a site, from 1; 0 before the first.
+    /// Number of an attempt of a component, from 1; 0 before the first.
     Attempt(u32)
 }
 number! {
@@ -73,7 +73,7 @@ number! {
     Seq(u64)
 }
 number! {
-    /// Ownership of one control plane over a store; a later one fences off an earlier.
+    /// Number of a run of an instance over its store; a later one fences off an earlier.
     Epoch(u64)
 }
 
@@ -165,7 +165,7 @@ name! {
     "letters, digits, - _ . and a letter or digit first"
 }
 name! {
-    /// Logical name of a file: what a job calls it, wherever its replicas are.
+    /// Logical name of a file, by which jobs name it wherever its replicas are.
     LogicalName, "logical file name", 255,
     |i, c| !c.is_control() && c != '\\' && !(i == 0 && (c == '/' || c == '-')),
     "anything but control characters and backslash, and neither / nor - first"
@@ -183,7 +183,7 @@ name! {
     "lower-case letters and -"
 }
 impl PolicyName {
-    /// A name in this program, which is one.
+    /// Wraps a policy name that is known at compile time to be valid.
     pub(crate) fn known(name: &'static str) -> Self {
         debug_assert!(Self::new(name).is_ok(), "{name:?} is no name of a policy");
         Self(name.into())
@@ -197,7 +197,7 @@ name! {
     "lower-case letters and -"
 }
 name! {
-    /// Name of an address that people can be told at, as the operator configured it.
+    /// Name of a receiver of messages, as the operator configured it.
     TargetName, "notification target", 63,
     |i, c| c.is_ascii_alphanumeric() || (i > 0 && "-_.".contains(c)),
     "letters, digits, - _ . and a letter or digit first"
@@ -209,7 +209,7 @@ name! {
     "letters, digits, - _ . and a letter first"
 }
 name! {
-    /// The number that a site's resource manager gave to a submission; opaque to us.
+    /// The number that a site's batch system gave to a submission; opaque to us.
     LrmId, "resource manager id", 255,
     |_, c| !c.is_control() && c != ' ',
     "anything printable without spaces"
@@ -221,12 +221,12 @@ name! {
     "printable ASCII without spaces"
 }
 
-/// Tells control planes apart that share a site: 8 characters of `[a-z2-7]`,
-/// drawn with the store, and drawn anew when a store is imported.
+/// Tells instances apart that share a site: 8 characters of `[a-z2-7]`, drawn with the store, and
+/// drawn anew when a store is imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InstanceId([u8; 8]);
 
-/// The order of the text, as one comparison: tags are looked up by it all the time.
+/// Orders as the text does, in one comparison: tags are looked up by it all the time.
 impl Ord for InstanceId {
     fn cmp(&self, other: &Self) -> Ordering {
         u64::from_be_bytes(self.0).cmp(&u64::from_be_bytes(other.0))
@@ -276,7 +276,8 @@ impl FromStr for InstanceId {
     }
 }
 
-/// How an attempt is recognised at its site: `c<instance>-<job>-<component>-<attempt>`.
+/// The tag by which an attempt is recognised at its site:
+/// `c<instance>-<job>-<component>-<attempt>`.
 ///
 /// At most 63 bytes of `[a-z0-9-]`, starting with a letter, because Grid Engine
 /// refuses names that begin with a digit.
@@ -284,11 +285,11 @@ impl FromStr for InstanceId {
 pub struct AttemptTag {
     /// The control plane that submitted it.
     pub instance: InstanceId,
-    /// Its job.
+    /// The job of the attempt.
     pub job: JobId,
-    /// Its component.
+    /// The component of the attempt.
     pub component: ComponentIndex,
-    /// Which submission of that component.
+    /// The number of the attempt in that component.
     pub attempt: Attempt,
 }
 

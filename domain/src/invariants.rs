@@ -1,5 +1,5 @@
-//! What holds of every record at every moment, numbered. Tests check them after
-//! each step, and so may anybody who holds a record.
+//! Invariants of every record at every moment, numbered. Tests check them after each step, and so
+//! may anybody who has a record.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl fmt::Display for BrokenInvariant {
     }
 }
 
-/// All rules that a job's record breaks; none, if all is well.
+/// Lists the rules that a job's record breaks; none, if all is well.
 pub fn broken(job: &Job) -> Vec<BrokenInvariant> {
     let kind = job.phase.kind();
     let rests = kind == PhaseKind::Queued || kind.is_final();

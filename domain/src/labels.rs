@@ -1,4 +1,4 @@
-//! Labels of sites (architecture, software, ...) and what components demand of them.
+//! Labels of sites (architecture, software, ...) and the constraints of components on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +10,7 @@ pub type Labels = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 /// A value that stands for any: the site takes whatever is asked for under this key.
 pub const ANY: &str = "*";
 
-/// How many nodes one component may have.
+/// The most nodes of one component.
 pub const NODES: &str = "nodes";
 /// The most processors of a node.
 pub const NODE_PROCESSORS: &str = "node_processors";
@@ -19,16 +19,16 @@ pub const NODE_MEMORY_MB: &str = "node_memory_mb";
 /// The most graphics processors of a node.
 pub const NODE_GPUS: &str = "node_gpus";
 
-/// One demand on a site's labels.
+/// A constraint on a label of a site.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Constraint {
     /// The label's key.
     pub key: Arc<str>,
-    /// What its values must be.
+    /// The rule for its values.
     pub rule: LabelRule,
 }
 
-/// How a label must be.
+/// The rule for the values of a label.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LabelRule {
     /// The site has this value.
@@ -37,12 +37,12 @@ pub enum LabelRule {
     OneOf(BTreeSet<Arc<str>>),
     /// The site does not have this value.
     IsNot(Arc<str>),
-    /// One of the site's values is a number of at least this.
+    /// A value of the site is a number of at least this.
     AtLeast(u64),
 }
 
 impl Constraint {
-    /// Whether a site with these labels satisfies the demand.
+    /// Returns true if a site with these labels satisfies the constraint.
     pub fn holds(&self, labels: &Labels) -> bool {
         let values = labels.get(&self.key);
         let has = |value: &str| values.is_some_and(|values| values.contains(value));

@@ -1,27 +1,28 @@
-//! The shape that every durable thing shares: decide, evolve, due, next wake.
+//! The shape of every durable state machine: decide, evolve, due, next wake.
 //!
-//! A command is decided into events, events are made durable, and only then
-//! does the state follow. What is to be done is derived from the state alone,
-//! so that start, restart, hint and tick all run the same line.
+//! A command is decided into events, events are made durable, and only then does the state follow.
+//! Effects are derived from the state alone, so that start, restart, hint and tick all take the
+//! same path.
 
 use crate::units::Timestamp;
 
-/// A durable thing as a pure state machine.
+/// A pure state machine with a durable state.
 pub trait Machine {
-    /// What is durable.
+    /// The durable state.
     type State: Clone;
-    /// What may be asked of it or told to it.
+    /// Requests to it, and reports of what was observed.
     type Command;
-    /// What happened to it, journalled.
+    /// Events, which are journalled.
     type Event: Clone;
-    /// Why a command changes nothing.
+    /// The reason why a command changes nothing.
     type Rejection;
-    /// What it asks the shell to do.
+    /// Calls that its actor is to make.
     type Effect;
     /// Settings that decisions depend on.
     type Parameters;
 
-    /// What follows from a command. No events means: nothing to do, and no error.
+    /// Decides the events that follow from a command. No events means that there is nothing to do,
+    /// and no error.
     ///
     /// # Errors
     /// The command does not fit the state; nothing happened.
@@ -32,14 +33,15 @@ pub trait Machine {
         now: Timestamp,
     ) -> Result<Vec<Self::Event>, Self::Rejection>;
 
-    /// The state after an event. Total: an event that was journalled is never refused.
+    /// Applies an event to the state. Total: an event that was journalled is never refused.
     fn evolve(state: &mut Self::State, event: &Self::Event);
 
-    /// Effects that are due: each stays due until an event records its outcome.
+    /// Lists the effects that are due: each stays due until an event records its outcome.
     fn due(state: &Self::State, parameters: &Self::Parameters, now: Timestamp)
     -> Vec<Self::Effect>;
 
-    /// When to look again if nothing happens before; `None`: only when something happens.
+    /// Returns the time to look again if nothing happens before; `None`: only when something
+    /// happens.
     fn next_wake(
         state: &Self::State,
         parameters: &Self::Parameters,

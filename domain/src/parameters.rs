@@ -1,4 +1,4 @@
-//! What can be wrong with a setting, of whatever part.
+//! Errors in settings, of whatever part.
 
 use thiserror::Error;
 
@@ -8,14 +8,13 @@ use thiserror::Error;
 pub struct ParameterError {
     /// Name of the setting.
     pub setting: &'static str,
-    /// Its value.
     pub given: String,
-    /// What it must be.
+    /// The rule that it breaks.
     pub rule: String,
 }
 
 impl ParameterError {
-    /// `setting` has the value `given`, but must be as `rule` says.
+    /// Reports that `setting` has the value `given`, but must be as `rule` says.
     pub fn new(setting: &'static str, given: impl ToString, rule: impl Into<String>) -> Self {
         Self {
             setting,

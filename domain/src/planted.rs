@@ -1,4 +1,4 @@
-//! Bugs planted on purpose, to see that the oracles find them.
+//! Bugs planted on purpose, to check that the oracles find them.
 //!
 //! Only a build with `--cfg cospan_chaos` has any, and then at most one at a time;
 //! in every other build [`bug`] is false and nothing of them is left.
@@ -12,7 +12,7 @@ pub enum Bug {
     RetryBlind,
     /// An absence counts although the submission may still be on its way.
     TrustEarlyAbsence,
-    /// What a site does not tell is taken for gone.
+    /// An attempt that a site does not report is taken for gone.
     UnknownIsGone,
     /// The start is decided before every component waits at its gate.
     GoEarly,
@@ -29,7 +29,7 @@ pub enum Bug {
     ChargeForTheJob,
     /// An error of a site is never recorded there.
     ForgetCharge,
-    /// What is given up is not ended at its site.
+    /// An attempt that is given up is not ended at its site.
     ForgetEnd,
     /// A gate that does not answer counts as closed.
     SilentGateIsClosed,
@@ -53,17 +53,17 @@ pub enum Bug {
     ForgetDelete,
     /// Attempts of other control planes are taken for strays.
     TouchOthers,
-    /// What ended attempts left is never removed.
+    /// Files that ended attempts left are never removed.
     KeepAttempts,
     /// Every attempt of a component has the same tag.
     DropAttempt,
-    /// What is held at sites is not taken back.
+    /// Processors that are held at sites are not given back.
     KeepHoldings,
     /// A hint that comes while a change is being written is forgotten.
     ForgetLook,
     /// A cancellation is acknowledged and has no effect while a round is given up.
     ForgetCancel,
-    /// The components of a round are told of attempts of an earlier one.
+    /// The components of a round get the peers of an earlier one.
     StalePeers,
     /// At a restart nobody takes up the jobs that were under way.
     ForgetJobs,
@@ -75,17 +75,17 @@ pub enum Bug {
     DeleteOvertaken,
     /// Sites are swept only as long as there are jobs.
     SweepForJobsOnly,
-    /// Sites are charged while it is we who are cut off.
+    /// Sites are charged while the control plane is isolated.
     ChargeWhenCutOff,
     /// The components of another split begin to count their attempts anew.
     SplitCountsAnew,
     /// Each component of a split asks for the processors of the whole job.
     SplitAsWhole,
-    /// What attempts held in vain that never started is not counted.
+    /// Processor time that attempts held in vain and never used is not counted.
     ForgetWaste,
-    /// What a claim gives back is never ended at its site.
+    /// An attempt that a claim gives back is never ended at its site.
     KeepGivenBack,
-    /// What a claim gives back counts as free before its site has ended it.
+    /// Processors that a claim gives back count as free before its site has ended the attempt.
     FreeUnended,
     /// A component that its site did not start in time is over for us, and free to move,
     /// although the site may yet start it.
@@ -94,7 +94,7 @@ pub enum Bug {
     GoPartial,
     /// A round that preempts and still lacks processors preempts again.
     PreemptInWaves,
-    /// Jobs of the same class give way.
+    /// Jobs of the same priority give way.
     PreemptEquals,
     /// Jobs that run and must not run twice give way.
     PreemptOnce,
@@ -104,37 +104,37 @@ pub enum Bug {
     ChargePreempted,
     /// Processors are withheld for a job as long as it waits.
     HoardForEver,
-    /// All that a job lacks is withheld, whatever part of the site that is.
+    /// All processors that a job lacks are withheld, however large a part of the site that is.
     HoardWhole,
     /// Only runs of a sweep that hold something count towards its limit.
     IgnorePlaced,
-    /// Runs of a sweep to which a plan was offered do not count towards its limit.
+    /// Runs of a sweep that have a proposal do not count towards its limit.
     IgnoreOffered,
-    /// Who was told that a job has ended is told again while that is being written.
+    /// Receivers get the message that a job has ended again while its delivery is being written.
     TellTwice,
-    /// Who could not be told that a job has ended counts as told.
+    /// A failed message that a job has ended counts as delivered.
     TellNobody,
-    /// A batch job is ended by its number, whoever has that number by now.
+    /// A batch job is ended by its number, whichever job has that number by now.
     TrustNumber,
     /// Submissions do not bear their tag in the queue of their site.
     DropTag,
-    /// An attempt that its site started once more is let in once more.
+    /// An attempt that its site starts a second time is let in a second time.
     LetInAgain,
-    /// What is written is acknowledged before it is on the disk.
+    /// A write is acknowledged before it is on the disk.
     SkipSync,
     /// A component that is restarted alone does not wait for its input.
     RestartUnfed,
-    /// What was given up while it ran counts as not begun where its site is silent.
+    /// A component that was given up while it ran counts as not begun where its site is silent.
     LeaveRestarted,
-    /// A site that is tried out takes any number of jobs.
+    /// A site that is probed takes any number of jobs.
     ProbeMore,
-    /// Each component of a job takes a place of its own at a site that is tried out.
+    /// Each component of a job counts as a probe of its own.
     ProbeEach,
-    /// What others know is looked at before what came during a write is decided.
+    /// A look is decided before the reports that came during a write.
     LookFirst,
-    /// What is placed at the same time is staged at a site whatever room there is.
+    /// Jobs that are placed at the same time are staged at a site whatever room there is.
     StageTogether,
-    /// Of those who ask for the same the one who came last is tried first.
+    /// Of jobs that ask for the same, the one that came last is tried first.
     Overtake,
     /// Each death of an actor counts as its first.
     ForgetDeaths,
@@ -142,21 +142,22 @@ pub enum Bug {
     CountOldDeaths,
     /// An actor that dies too often is built anew once more.
     EscalateLate,
-    /// A look that finds a full mailbox is forgotten.
+    /// A look that finds a full mailbox is dropped.
     DropLook,
-    /// What a full mailbox turned away is not said again.
+    /// A message that a full mailbox refused is not sent again.
     SayOnce,
-    /// A site is never asked to take a reservation back that jobs share.
+    /// A site is never asked to cancel a shared reservation.
     KeepShared,
-    /// A site is told to keep such a reservation before it is written that it has granted it.
+    /// A shared reservation is confirmed before the site's offer is durable.
     ConfirmShared,
-    /// Such a reservation serves every key's jobs.
+    /// A shared reservation serves every key's jobs.
     LetAllIn,
-    /// An answer about it counts although the site has since been asked something else.
+    /// An answer about a shared reservation counts although the site has since been asked something
+    /// else.
     AnswerOfBefore,
-    /// Nobody is told that a site has lost its part of one.
+    /// No message is sent when a site has lost its part of a shared reservation.
     LoseInSilence,
-    /// What a user holds in reservations at a site does not count towards the most that one may.
+    /// Processors that a user has reserved at a site do not count towards the most that one may.
     HoldBeyondShare,
 }
 
@@ -243,7 +244,7 @@ impl Bug {
 /// Bugs that few seeds show, because much must come together.
 pub const RARE: [Bug; 3] = [Bug::ChargePreempted, Bug::LookFirst, Bug::SayOnce];
 
-/// Whether this bug is planted.
+/// Returns true if this bug is planted.
 #[cfg(not(cospan_chaos))]
 #[inline(always)]
 pub fn bug(_: Bug) -> bool {
@@ -253,7 +254,7 @@ pub fn bug(_: Bug) -> bool {
 #[cfg(cospan_chaos)]
 static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(u8::MAX);
 
-/// Whether this bug is planted.
+/// Returns true if this bug is planted.
 #[cfg(cospan_chaos)]
 pub fn bug(bug: Bug) -> bool {
     PLANTED.load(std::sync::atomic::Ordering::Relaxed) == bug as u8
@@ -266,7 +267,7 @@ pub fn plant(bug: Option<Bug>) {
     PLANTED.store(number, std::sync::atomic::Ordering::Relaxed);
 }
 
-/// A policy is asked for a plan for this job.
+/// Marks that a policy is asked for a plan for this job; panics if the job is poisoned.
 #[cfg(not(cospan_chaos))]
 #[inline(always)]
 pub fn plan_for(_: JobId) {}
@@ -274,14 +275,14 @@ pub fn plan_for(_: JobId) {}
 #[cfg(cospan_chaos)]
 static POISONOUS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(u64::MAX);
 
-/// A policy is asked for a plan for this job.
+/// Marks that a policy is asked for a plan for this job; panics if the job is poisoned.
 #[cfg(cospan_chaos)]
 pub fn plan_for(job: JobId) {
     let poisonous = POISONOUS.load(std::sync::atomic::Ordering::Relaxed);
     assert!(poisonous != job.0, "planted panic of a policy");
 }
 
-/// Has every policy panic at this job, or at none.
+/// Makes every policy panic at this job, or at none.
 #[cfg(cospan_chaos)]
 pub fn poison(job: Option<JobId>) {
     let number = job.map_or(u64::MAX, |job| job.0);

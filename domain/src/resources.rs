@@ -1,28 +1,28 @@
-//! What a component needs and what a site has: counts by name.
+//! Resources that a component needs or a site has: counts by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// By which name a component asks for computing power: what its processors do together. It is
-/// a demand on them, and nothing that is taken beside them.
+/// Name under which a component asks for computing power, which its processors must have together.
+/// It is a demand on them, and is not taken beside them.
 pub const GFLOPS: &str = "gflops";
 
-/// By which name memory is counted, in MB.
+/// Name under which memory is counted, in MB.
 pub const MEMORY: &str = "memory_mb";
 
 /// A vector of counted resources: processors, and any other count by name
 /// (`memory_mb`, `disk_mb`, `gpus`, ...). A name that is missing counts as zero.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Resources {
-    /// Processors; what policies order sites and components by.
+    /// Processors; policies order sites and components by them.
     pub processors: u32,
     /// The other counts, without zeros.
     pub others: BTreeMap<Arc<str>, u64>,
 }
 
 impl Resources {
-    /// Processors and nothing else.
+    /// Returns so many processors, and nothing else.
     pub fn processors(processors: u32) -> Self {
         Self {
             processors,
@@ -30,19 +30,20 @@ impl Resources {
         }
     }
 
-    /// The count of a resource other than processors.
+    /// Returns the count of a resource other than processors.
     pub fn other(&self, name: &str) -> u64 {
         self.others.get(name).copied().unwrap_or(0)
     }
 
-    /// What is taken of a site: all but computing power, which comes with the processors.
+    /// Returns the resources that are taken of a site: all but computing power, which comes with
+    /// the processors.
     pub fn countable(&self) -> Self {
         let mut counts = self.clone();
         counts.others.remove(GFLOPS);
         counts
     }
 
-    /// The first resource of which `need` wants more than there is here.
+    /// Returns the first resource of which `need` wants more than there is here.
     pub fn first_shortage(&self, need: &Resources) -> Option<Shortage> {
         let shortage = |name: &str, needed: u64, available: u64| {
             (needed > available).then(|| Shortage {
@@ -58,13 +59,13 @@ impl Resources {
         })
     }
 
-    /// Whether all of `need` is here.
+    /// Returns true if all of `need` is here.
     pub fn covers(&self, need: &Resources) -> bool {
         self.first_shortage(need).is_none()
     }
 
-    /// The part of all this that belongs to so many of its processors: other counts
-    /// in proportion, rounded up.
+    /// Returns the part that belongs to so many of its processors: other counts in proportion,
+    /// rounded up.
     pub fn portion(&self, processors: u32) -> Self {
         Self {
             processors,
@@ -78,15 +79,15 @@ impl Resources {
         }
     }
 
-    /// The part of a count that belongs to so many of its processors, rounded up.
+    /// Returns the part of a count that belongs to so many of its processors, rounded up.
     pub fn part_of(&self, count: u64, processors: u32) -> u64 {
         let whole = u128::from(self.processors.max(1));
         let part = (u128::from(count) * u128::from(processors)).div_ceil(whole);
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 
-    /// The most processors whose [`Resources::portion`] is there, where so many processors
-    /// are left, and of another resource what `other` says.
+    /// Returns the most processors whose [`Resources::portion`] fits, where `processors` are left,
+    /// and of another resource as much as `other` says.
     pub fn most_of(&self, processors: u32, mut other: impl FnMut(&str) -> u64) -> u32 {
         let whole = u128::from(self.processors);
         let bounds = self
@@ -99,7 +100,7 @@ impl Resources {
         u32::try_from(most).unwrap_or(u32::MAX)
     }
 
-    /// Nothing is left.
+    /// Sets all counts to zero.
     pub fn clear(&mut self) {
         self.processors = 0;
         if !self.others.is_empty() {
@@ -107,7 +108,7 @@ impl Resources {
         }
     }
 
-    /// Takes `used` away; never below zero.
+    /// Subtracts `used`; never below zero.
     pub fn subtract(&mut self, used: &Resources) {
         self.processors = self.processors.saturating_sub(used.processors);
         for (name, count) in &used.others {
@@ -117,7 +118,7 @@ impl Resources {
         }
     }
 
-    /// Of each kind at most what there is of it in `most`.
+    /// Lowers each count to that of `most`.
     pub fn cut_to(&mut self, most: &Resources) {
         self.processors = self.processors.min(most.processors);
         for (name, mine) in &mut self.others {
@@ -125,7 +126,7 @@ impl Resources {
         }
     }
 
-    /// Of each kind at least what there is of it in `least`.
+    /// Raises each count to that of `least`.
     pub fn raise_to(&mut self, least: &Resources) {
         self.processors = self.processors.max(least.processors);
         for (name, count) in &least.others {
@@ -144,14 +145,13 @@ impl Resources {
     }
 }
 
-/// Something of which there is not enough.
+/// A shortage: a resource of which there is not enough.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortage {
-    /// Which resource.
     pub resource: Arc<str>,
-    /// How much is needed.
+    /// The count that is needed.
     pub needed: u64,
-    /// How much there is.
+    /// The count that is available.
     pub available: u64,
 }
 

@@ -1,16 +1,16 @@
-//! Values that are most often as by default.
+//! Values that most often equal their default.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// Has one value that stands for all that are as by default.
+/// A type with one shared value that stands for all that equal the default.
 pub trait Usual: Default + PartialEq + 'static {
-    /// That value, equal to the default.
+    /// Returns that value, equal to the default.
     fn usual() -> &'static Self;
 }
 
-/// A value that takes no memory of its own while it is as by default. It is read like the value
-/// itself; to change it makes room for it.
+/// A value that takes no memory of its own while it equals the default. It is read like the value
+/// itself; the first mutable access allocates it.
 #[derive(Clone)]
 pub struct Sparse<T>(Option<Box<T>>);
 

@@ -1,12 +1,12 @@
-//! Text that came from outside: made fit to keep in a record, or taken for what was meant.
+//! Text from outside: cleaned for a record, or matched with the word that was meant.
 
 use std::sync::Arc;
 
-/// Bytes that are kept of a text from outside; the rest is cut off.
+/// Most bytes that are kept of a text from outside; the rest is cut off.
 pub const MAX_BYTES: usize = 512;
 
-/// The text with control characters as spaces, without spaces around it, and cut
-/// at [`MAX_BYTES`]. So a record stays small and on one line, whatever a site says.
+/// Returns the text with control characters as spaces, trimmed, and cut at [`MAX_BYTES`]. So a
+/// record stays small and on one line, whatever a site sends.
 pub fn kept(text: &Arc<str>) -> Arc<str> {
     if text.len() <= MAX_BYTES && !text.contains(char::is_control) && text.trim() == &**text {
         return text.clone();
@@ -26,7 +26,7 @@ pub fn kept(text: &Arc<str>) -> Arc<str> {
     format!("{}{mark}", &spaced[..end.unwrap_or(0)]).into()
 }
 
-/// The known word that a wrong one was probably meant to be.
+/// Returns the known word that a wrong one was probably meant to be.
 pub fn nearest(wrong: &str, known: &[String]) -> Option<String> {
     let wrong = wrong.to_lowercase().replace('-', "_");
     known

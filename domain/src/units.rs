@@ -18,7 +18,7 @@ pub struct DurationMs(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct DurationUs(pub u64);
 
-/// Computing power: so many million operations on floating-point numbers each second.
+/// Computing power in million floating-point operations per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Mflops(pub u64);
 
@@ -28,19 +28,19 @@ impl Timestamp {
         DurationMs(self.0.saturating_sub(earlier.0))
     }
 
-    /// Hours and minutes of its day, in UTC.
+    /// Formats hours and minutes of its day, in UTC.
     pub fn time_of_day(self) -> String {
         let minutes = self.0 / 60_000 % 1_440;
         format!("{:02}:{:02}", minutes / 60, minutes % 60)
     }
 }
 
-/// How far another clock is ahead of ours, in milliseconds; negative: behind.
+/// The lead of another clock over ours, in milliseconds; negative: it is behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ClockSkew(pub i64);
 
 impl ClockSkew {
-    /// That of a clock that shows `theirs` while ours shows `ours`.
+    /// Returns the lead of a clock that shows `theirs` while ours shows `ours`.
     pub fn between(theirs: Timestamp, ours: Timestamp) -> Self {
         let ahead = i128::from(theirs.0) - i128::from(ours.0);
         Self(i64::try_from(ahead).unwrap_or(if ahead < 0 { i64::MIN } else { i64::MAX }))
@@ -50,7 +50,7 @@ impl ClockSkew {
 impl Sub<ClockSkew> for Timestamp {
     type Output = Timestamp;
 
-    /// A time of the other clock by ours.
+    /// Converts a time of the other clock to ours.
     fn sub(self, skew: ClockSkew) -> Timestamp {
         Timestamp(self.0.saturating_add_signed(skew.0.saturating_neg()))
     }
@@ -59,7 +59,7 @@ impl Sub<ClockSkew> for Timestamp {
 impl Add<ClockSkew> for Timestamp {
     type Output = Timestamp;
 
-    /// A time of our clock by the other.
+    /// Converts a time of our clock to the other.
     fn add(self, skew: ClockSkew) -> Timestamp {
         Timestamp(self.0.saturating_add_signed(skew.0))
     }
@@ -69,22 +69,22 @@ impl DurationMs {
     /// No time at all.
     pub const ZERO: DurationMs = DurationMs(0);
 
-    /// From whole seconds.
+    /// Converts from whole seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1000))
     }
 
-    /// Whole seconds, rounded up.
+    /// Returns whole seconds, rounded up.
     pub fn as_secs_ceil(self) -> u64 {
         self.0.div_ceil(1000)
     }
 
-    /// Seconds with a fraction, for people and histograms.
+    /// Returns seconds with a fraction, for people and histograms.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1000.0
     }
 
-    /// `share` of this length, rounded up.
+    /// Returns `share` of this length, rounded up.
     pub fn scaled(self, share: PerMillion) -> Self {
         let exact = u128::from(self.0) * u128::from(share.0);
         Self(u64::try_from(exact.div_ceil(1_000_000)).unwrap_or(u64::MAX))
@@ -153,8 +153,8 @@ pub struct Bytes(pub u64);
 pub struct BitsPerSecond(pub u64);
 
 impl Bytes {
-    /// How long these bytes take over a link: 8 x bytes / bandwidth, rounded up
-    /// to a millisecond. `None` if the link carries nothing.
+    /// Returns the time that these bytes take over a link: 8 x bytes / bandwidth, rounded up to a
+    /// millisecond. `None` if the link carries nothing.
     pub fn transfer_time(self, link: BitsPerSecond) -> Option<DurationMs> {
         if link.0 == 0 {
             return None;
@@ -193,7 +193,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// To three digits: `93.4 Mbit/s`.
+/// Formats to three digits: `93.4 Mbit/s`.
 impl fmt::Display for BitsPerSecond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 4] = [

@@ -1,9 +1,9 @@
 //! Small files and directories that are there, and whole, after a power cut.
 //!
-//! What was written and not synced may be gone then, and a file that was given its name before its
-//! content was synced is empty. So a file gets a name of its own in the same file system, is synced,
-//! gets the name that is looked for by one rename, and the directory is synced behind that: whoever
-//! looks finds the old file or the new one, and what was reported as written is there.
+//! Unsynced writes may be lost in a power cut, and a file that was renamed before its content was
+//! synced may be empty. A file is therefore written under a temporary name in the same file system,
+//! synced, renamed to its final name, and the directory is synced after that: a reader finds either
+//! the old file or the new one, and whatever was reported as written is there.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
@@ -17,22 +17,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Nobody but their owner reads or changes files, unless something else is said.
+/// The default mode: only the owner may read or change a file.
 pub const PRIVATE: u32 = 0o600;
 
 const PRIVATE_DIRECTORY: u32 = 0o700;
-/// The end of names that files have until they are whole.
+/// Suffix of the temporary names of files that are still being written.
 const HALF_MADE: &[u8] = b".new";
 
-/// Puts a private file in place as a whole.
+/// Replaces a private file as a whole.
 ///
 /// # Errors
-/// It cannot be written; what was there is there still, unless only the last sync failed.
+/// Fails if the file cannot be written. The old content then stays, unless only the last sync
+/// failed.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with_mode(path, bytes, PRIVATE)
 }
 
-/// The same with another mode.
+/// Replaces a file as a whole, and gives it another mode.
 ///
 /// # Errors
 /// As for [`replace`].
@@ -49,14 +50,15 @@ pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()>
     }
 }
 
-/// Puts a private file in place as a whole, below a directory that is held open; until then it has
-/// the name `aside`, which nobody else uses. Only that directory itself is synced: `name` is in it.
+/// Replaces a private file as a whole, relative to a directory that is held open. Until then the
+/// file has the name `aside`, which nobody else uses. Only that directory itself is synced: `name`
+/// lies directly in it.
 ///
 /// # Errors
 /// As for [`replace`].
 pub fn replace_at(directory: impl AsFd, aside: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
     match write_new(&directory, OsStr::new(aside), bytes, PRIVATE) {
-        // What a process left that had the same number.
+        // A file left by an earlier process that had the same number.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             rustix::fs::unlinkat(&directory, aside, AtFlags::empty())?;
             write_new(&directory, OsStr::new(aside), bytes, PRIVATE)?;
@@ -66,24 +68,24 @@ pub fn replace_at(directory: impl AsFd, aside: &str, name: &str, bytes: &[u8]) -
     move_durably(&directory, OsStr::new(aside), OsStr::new(name))
 }
 
-/// Gives a file that was written beside its place, and synced, the name that is looked for. Both
-/// names are in the same directory.
+/// Renames a file that was written beside its place, and synced, to its final name. Both names are
+/// in the same directory.
 ///
 /// # Errors
-/// It cannot be renamed, or that cannot be made durable.
+/// Fails if the file cannot be renamed, or the rename cannot be made durable.
 pub fn put_in_place(aside: &Path, path: &Path) -> io::Result<()> {
     std::fs::rename(aside, path)?;
     sync_directory(parent(path))
 }
 
-/// Whether a file of this name was being written when its process died.
+/// Returns true for the name of a file that was still being written when its process died.
 pub fn is_half_made(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.starts_with(b".") && name.ends_with(HALF_MADE)
 }
 
-/// Makes a directory for its owner alone, and those above it that are missing; they are there for
-/// good then, also those that somebody made just before. Fine if it is there.
+/// Makes a directory for its owner alone, with all missing parents. All of them are durable
+/// afterwards, also those that somebody else made just before. An existing directory is no error.
 ///
 /// # Errors
 /// One of them cannot be made, or made durable.
@@ -101,7 +103,7 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the names in a directory durable, as far as its file system knows how to.
+/// Makes the names in a directory durable, as far as its file system can.
 ///
 /// # Errors
 /// The directory cannot be opened, or its disk fails.
@@ -109,7 +111,7 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
     sync_names(&open(path)?)
 }
 
-/// The same for a directory that is held open.
+/// Makes the names in a directory durable that is held open.
 ///
 /// # Errors
 /// Its disk fails.
@@ -121,20 +123,20 @@ pub fn sync_names(directory: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// Makes durable what somebody else wrote to a file, as far as its file system knows how to.
+/// Makes durable what somebody else wrote to a file, as far as its file system can.
 ///
 /// # Errors
 /// Its disk fails.
 pub fn sync_content(file: impl AsFd) -> io::Result<()> {
     match rustix::fs::fsync(file) {
-        // Nothing can be written to what is read-only, and pipes have no disk.
+        // A read-only file system takes no writes, and pipes have no disk.
         Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::ROFS) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Makes the name of a directory durable in that above it. Who may not read that one has the whole
-/// file system synced.
+/// Makes the name of a directory durable in its parent. If we may not read the parent, the whole
+/// file system is synced instead.
 fn sync_name(path: &Path) -> io::Result<()> {
     match open(&path.join("..")) {
         Ok(above) => sync_names(above),
@@ -156,7 +158,7 @@ fn parent(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// A name for a file until it is whole, which no other call of this process gives.
+/// Makes a temporary name that no other call of this process returns.
 fn half_made(name: &OsStr) -> OsString {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
@@ -167,7 +169,7 @@ fn half_made(name: &OsStr) -> OsString {
     OsString::from_vec(aside)
 }
 
-/// Writes a file that was not there, durably; of one that cannot be written nothing is left.
+/// Writes a new file durably. Leaves nothing behind if it cannot be written.
 fn write_new(directory: impl AsFd, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let private = Mode::from_raw_mode(PRIVATE);
@@ -190,7 +192,7 @@ fn move_durably(directory: impl AsFd, aside: &OsStr, name: &OsStr) -> io::Result
     sync_names(directory)
 }
 
-/// The first error is what matters.
+/// Removes a temporary file. Errors are ignored: the caller reports the first one.
 fn discard(directory: impl AsFd, name: &OsStr) {
     let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
 }

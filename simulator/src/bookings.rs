@@ -1,4 +1,4 @@
-//! The reservations that jobs had confirmed in a run, also those that others took the place of.
+//! The reservations that jobs had confirmed in a run, including those that were replaced by others.
 
 use std::collections::BTreeMap;
 
@@ -8,39 +8,35 @@ use cospan_domain::job::state::Job;
 use cospan_domain::placed::Placement;
 use cospan_domain::units::Timestamp;
 
-/// A reservation that a component had.
+/// A confirmed reservation of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComponentBooking {
-    /// Whose.
     pub job: JobId,
-    /// Of which component.
     pub component: ComponentIndex,
-    /// Where.
     pub site: SiteName,
-    /// How many processors.
     pub processors: u32,
-    /// When it begins.
+    /// Start of the reservation.
     pub from: Timestamp,
-    /// When it ends.
+    /// End of the reservation.
     pub to: Timestamp,
-    /// When it was confirmed.
+    /// Time of the confirmation.
     pub made: Timestamp,
-    /// When it went back without having served its job: another took its place, or its round
-    /// was given up.
+    /// Time at which it was cancelled without having served its job: another reservation replaced
+    /// it, or its round was aborted.
     pub left: Option<Timestamp>,
 }
 
-/// All of them, and how often one took the place of another.
+/// All reservations of a run, and how often one replaced another.
 #[derive(Debug, Clone, Default)]
 pub struct BookingLog {
     all: Vec<ComponentBooking>,
-    /// Places of those that each job has now.
+    /// Indices of the reservations that each job has now.
     present: BTreeMap<JobId, Vec<usize>>,
     moves: u64,
 }
 
 impl BookingLog {
-    /// What happened to a job, which is as it was after it.
+    /// Records the events of a job; `job` is its state after them.
     pub(crate) fn note(&mut self, job: &Job, events: &[JobEvent]) {
         for event in events {
             match &event.what {
@@ -85,12 +81,12 @@ impl BookingLog {
         }
     }
 
-    /// How often one took the place of another.
+    /// Returns how often one reservation replaced another.
     pub fn moves(&self) -> u64 {
         self.moves
     }
 
-    /// All of them, in the order in which they were confirmed.
+    /// Returns all reservations, in the order of their confirmations.
     pub fn all(&self) -> &[ComponentBooking] {
         &self.all
     }

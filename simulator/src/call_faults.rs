@@ -1,4 +1,4 @@
-//! What happens to calls on their way to a site and back.
+//! Faults of calls on their way to a site and back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,9 +13,10 @@ use rand::{Rng, SeedableRng};
 use super::kinds::FaultKind;
 use super::tally::StrikeTally;
 
-/// What is so of faults of single calls.
+/// Properties of faults of single calls.
 impl FaultKind {
-    /// Whether the site carries out what it strikes, before the caller has given up.
+    /// Returns true if the site carries out the call that the fault hits, before the caller has
+    /// given up.
     pub(super) fn is_carried_out(self) -> bool {
         matches!(
             self,
@@ -28,17 +29,17 @@ impl FaultKind {
         )
     }
 
-    /// Whether it strikes whatever the call is about. The others are counted where it shows
-    /// that something has become of them.
+    /// Returns true if the fault takes effect whatever the call is about. The others are counted
+    /// where it shows that they had an effect.
     pub(super) fn always_strikes(self) -> bool {
         !matches!(self, FaultKind::Truncated | FaultKind::WrongIdle)
     }
 
-    /// Some faults make sense for some calls only.
+    /// Returns true if the fault makes sense for this kind of call.
     pub fn concerns(self, call: CallKind) -> bool {
         match self {
             FaultKind::Truncated | FaultKind::WrongIdle => call == CallKind::Status,
-            // A refusal is an answer: those that only ask are not refused.
+            // A refusal is an answer: calls that only ask are not refused.
             FaultKind::Refused => {
                 matches!(
                     call,
@@ -49,18 +50,18 @@ impl FaultKind {
                         | CallKind::Reserve
                 )
             }
-            // Work on files runs under a time-out at the site that is shorter than ours; what
-            // the resource manager has in its hands is carried out whenever it comes to it.
-            // A gate is decided by a file as well, but nobody may rely on when: a machine that
-            // is frozen holds its time-outs up with everything else.
+            // Work on files runs under a time-out at the site that is shorter than ours. What the
+            // batch system has accepted is carried out whenever it comes to it. A gate is decided
+            // by a file as well, but nobody may rely on when: a frozen machine delays its time-outs
+            // together with everything else.
             FaultKind::Late => matches!(
                 call,
                 CallKind::Submit | CallKind::Cancel | CallKind::DecideGate | CallKind::Reserve
             ),
-            // Whatever else comes twice changes nothing the second time, and no answer.
+            // A second arrival of any other call changes neither the site nor the answer.
             FaultKind::Doubled => matches!(call, CallKind::Submit | CallKind::Reserve),
             FaultKind::WrongStart => call == CallKind::Reserve,
-            // What becomes of those shows in the next status; who deletes is believed.
+            // The next status shows what became of these. A deletion is believed.
             FaultKind::NoEffect => {
                 matches!(
                     call,
@@ -72,29 +73,29 @@ impl FaultKind {
     }
 }
 
-/// How calls fare: how long they take, and what goes wrong how often.
+/// Rates of faults: how long calls take, and how often what goes wrong.
 #[derive(Debug, Clone, Default)]
 pub struct FaultRates {
-    /// Longest way to a site, and back.
+    /// Longest time to a site, and the same back.
     pub way_max: DurationMs,
-    /// Share of calls that each kind of fault strikes, in parts per million.
+    /// Share of calls that each kind of fault hits, in parts per million.
     pub faults: BTreeMap<FaultKind, u32>,
-    /// Longest time that the disk takes to sync; 0: none at all.
+    /// Longest time that a sync of the disk takes; 0: no time at all.
     pub sync_max: DurationMs,
     /// Share of syncs that fail, in parts per million.
     pub failing_syncs: u32,
-    /// What else goes wrong with the disk.
+    /// Other faults of the disk.
     pub disk: DiskTrouble,
 }
 
-/// What goes wrong with the disk of a store beyond syncs.
+/// Faults of the disk of a store, other than failing syncs.
 #[derive(Debug, Clone, Default)]
 pub struct DiskTrouble {
     /// Share of records that cannot be written, in parts per million.
     pub failing_writes: u32,
-    /// Whether of the first record that a death keeps from the disk a part is there.
+    /// True if the first record that a death keeps from the disk is partly written.
     pub tears: bool,
-    /// Times in which it is full.
+    /// Times in which the disk is full.
     pub full: Vec<(Timestamp, Timestamp)>,
 }
 
@@ -105,43 +106,42 @@ impl DiskTrouble {
             .any(|(from, to)| (*from..*to).contains(&now))
     }
 
-    /// Whether there is any.
+    /// Returns true if there is any such fault.
     pub fn exists(&self) -> bool {
         self.failing_writes > 0 || self.tears || !self.full.is_empty()
     }
 }
 
-/// What becomes of one call.
+/// The drawn fate of one call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallFate {
     pub(super) there: DurationMs,
     pub(super) back: DurationMs,
     pub(super) fault: Option<FaultKind>,
-    /// Decides what a fault looks like.
+    /// A random number that decides the details of a fault.
     pub(super) dice: u64,
 }
 
-/// What becomes of a record on its way to the disk.
+/// A fault that hits a record on its way to the disk.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum WriteFault {
-    /// It cannot be written; a share of it, in 1/256, is.
+    /// The record cannot be written; only a share of it, in 1/256, is.
     Fails { written: u8 },
-    /// There is no room for it.
+    /// The disk has no room for the record.
     Full,
 }
 
 /// A call that reached its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Called {
-    /// When.
+    /// Time of the call.
     pub at: Timestamp,
-    /// Which site.
     pub site: SiteName,
-    /// Which call.
+    /// Name of the call.
     pub call: &'static str,
 }
 
-/// Draws what becomes of calls and of the disk, and counts what struck with effect.
+/// Draws the faults of calls and of the disk, and counts those that had an effect.
 #[derive(Debug)]
 pub struct CallFaultModel {
     state: Mutex<CallFaultState>,
@@ -152,18 +152,18 @@ pub struct CallFaultModel {
 struct CallFaultState {
     fault_rates: FaultRates,
     chance: StdRng,
-    /// Messages that arrived, and when they did last.
+    /// Messages that arrived, with the time of the last arrival.
     arrived: BTreeMap<(SiteName, NotificationId), Timestamp>,
-    /// Jobs of whose end somebody heard, and who.
+    /// Ends of jobs that were delivered, with the addresses that got them.
     told: BTreeSet<(JobId, Box<str>)>,
-    /// What nobody should have heard.
+    /// Messages that nobody should have got.
     idle_talk: Vec<String>,
-    /// All calls, if somebody wants to know.
+    /// All calls, if they are recorded.
     calls: Option<Vec<Called>>,
 }
 
 impl CallFaultModel {
-    /// Everything drawn follows from `seed`.
+    /// Makes a model whose every draw follows from `seed`.
     pub fn new(fault_rates: FaultRates, seed: u64) -> Self {
         let chance = StdRng::seed_from_u64(seed);
         let (arrived, told, idle_talk, calls) = Default::default();
@@ -181,7 +181,7 @@ impl CallFaultModel {
         }
     }
 
-    /// From now on nothing goes wrong any more.
+    /// Stops all faults from now on.
     pub fn clear(&self) {
         let mut state = self.lock();
         state.fault_rates.faults.clear();
@@ -189,17 +189,17 @@ impl CallFaultModel {
         state.fault_rates.disk = DiskTrouble::default();
     }
 
-    /// Whether calls may be struck by this.
+    /// Returns true if this kind of fault may hit calls.
     pub fn may_strike(&self, kind: FaultKind) -> bool {
         self.lock().fault_rates.faults.contains_key(&kind)
     }
 
-    /// From now on calls are written down.
+    /// Records calls from now on.
     pub fn watch_calls(&self) {
         self.lock().calls.get_or_insert_default();
     }
 
-    /// All that were written down.
+    /// Returns all recorded calls.
     pub fn calls(&self) -> Vec<Called> {
         self.lock().calls.clone().unwrap_or_default()
     }
@@ -214,7 +214,7 @@ impl CallFaultModel {
         }
     }
 
-    /// Where strikes are counted.
+    /// Returns the counts of faults that had an effect.
     pub fn tally(&self) -> &Arc<StrikeTally> {
         &self.tally
     }
@@ -264,7 +264,7 @@ impl CallFaultModel {
         self.lock().fault_rates.sync_max > DurationMs::ZERO
     }
 
-    /// How long a sync takes, and whether it fails.
+    /// Draws how long a sync takes, and whether it fails.
     pub(super) fn draw_sync(&self) -> (DurationMs, bool) {
         let mut state = self.lock();
         let CallFaultState {
@@ -279,7 +279,7 @@ impl CallFaultModel {
         )
     }
 
-    /// What strikes a record that is to be written, if anything does.
+    /// Draws the fault that hits a record about to be written, if any.
     pub(super) fn draw_write(&self, now: Timestamp) -> Option<WriteFault> {
         let mut state = self.lock();
         let CallFaultState {
@@ -297,20 +297,20 @@ impl CallFaultModel {
         })
     }
 
-    /// How much of a record is there, in 1/256, that a death keeps from the disk.
+    /// Draws how much, in 1/256, is written of a record that a death keeps from the disk.
     pub(super) fn draw_tear(&self) -> Option<u8> {
         let mut state = self.lock();
         let tears = state.fault_rates.disk.tears;
         tears.then(|| state.chance.random_range(64..=u8::MAX))
     }
 
-    /// Whether the disk of the store is full.
+    /// Returns true if the disk of the store is full.
     pub(super) fn is_disk_full(&self, now: Timestamp) -> bool {
         self.lock().fault_rates.disk.is_full(now)
     }
 
-    /// Whether a message about a site arrives: each second one, while anything goes wrong
-    /// at all.
+    /// Draws whether a message about a site arrives: every second one does while there are any
+    /// faults.
     pub(super) fn takes_message(&self, site: SiteName, id: NotificationId, now: Timestamp) -> bool {
         let mut state = self.lock();
         let arrives = state.fault_rates.faults.is_empty() || state.chance.random_bool(0.5);
@@ -320,12 +320,13 @@ impl CallFaultModel {
         arrives
     }
 
-    /// When administrators had this message about a site last, if they had it.
+    /// Returns when this message about a site last reached the administrators.
     pub fn arrived_at(&self, site: &SiteName, id: NotificationId) -> Option<Timestamp> {
         self.lock().arrived.get(&(site.clone(), id)).copied()
     }
 
-    /// Whether a message about the end of a job arrives, as [`CallFaultModel::takes_message`] does.
+    /// Draws whether a message about the end of a job arrives, as [`CallFaultModel::takes_message`]
+    /// does.
     pub(super) fn takes_end(&self, job: JobId, address: &str) -> bool {
         let mut state = self.lock();
         let arrives = state.fault_rates.faults.is_empty() || state.chance.random_bool(0.5);
@@ -335,22 +336,22 @@ impl CallFaultModel {
         arrives
     }
 
-    /// Whether somebody heard of the end of a job.
+    /// Returns true if this address got a message about the end of the job.
     pub fn has_heard(&self, job: JobId, address: &str) -> bool {
         self.lock().told.contains(&(job, address.into()))
     }
 
-    /// Somebody heard what they should not have.
+    /// Records a message that nobody should have got.
     pub(super) fn complain(&self, text: String) {
         self.lock().idle_talk.push(text);
     }
 
-    /// What anybody should not have heard.
+    /// Returns the messages that nobody should have got.
     pub fn idle_talk(&self) -> Vec<String> {
         self.lock().idle_talk.clone()
     }
 
-    /// Any number below `bound`.
+    /// Draws a number below `bound`.
     pub(super) fn draw_below(&self, bound: usize) -> usize {
         self.lock().chance.random_range(0..bound)
     }

@@ -1,5 +1,5 @@
-//! The time of a world. It passes only while its runtime rests, so that one reading serves
-//! whoever asks until then; and everybody asks all the time.
+//! The clock of a world. Time passes only while the runtime is idle, so one reading serves
+//! everybody until the next idle moment; actors ask for the time very often.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,23 +11,23 @@ thread_local! {
     static RESTS: Cell<u64> = const { Cell::new(1) };
 }
 
-/// To be called whenever the runtime of this thread has rested.
+/// Records that the runtime of this thread was idle. Must be called after every such moment.
 pub fn rested() {
     RESTS.set(RESTS.get() + 1);
 }
 
-/// A clock for the runtime of one thread, which must tell when it [`rested`], and whose time
-/// nobody sets forward.
+/// A clock for the runtime of one thread. The runtime must report every idle moment through
+/// [`rested`], and nobody sets the time forward.
 #[derive(Debug)]
 pub(super) struct WorldClock {
     runtime: RuntimeClock,
-    /// After which rest it was read; 0: it never was.
+    /// Number of the idle moment after which the clock was last read; 0: never.
     read: AtomicU64,
     shown_ms: AtomicU64,
 }
 
 impl WorldClock {
-    /// A clock that shows `begins` now.
+    /// Makes a clock that shows `begins` now.
     pub(super) fn starting_at(begins: Timestamp) -> Self {
         let runtime = RuntimeClock::starting_at(begins);
         Self {

@@ -1,5 +1,5 @@
-//! One run of a control plane over the world: from its start until it is killed or
-//! told to stop. The next one finds what it left in its store and at the sites.
+//! Runs a control plane over the world: from its start until it is killed or stopped. The next run
+//! finds what this one left in its store and at the sites.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -41,32 +41,32 @@ use super::slurm::SlurmCluster;
 use super::stalls::{self, Patient, Stalls};
 use crate::world::World;
 
-/// Turns of the runtime after a death.
+/// Turns that the runtime makes after a death.
 const LAST_TURNS: usize = 8;
 
-/// What outlives a control plane.
+/// The environment that outlives a control plane.
 #[derive(Clone)]
 pub struct SimEnvironment {
-    /// The world.
     pub world: Arc<WorldHandle>,
     /// The disk of the store.
     pub disk: StoreDisk,
-    /// How calls fare.
+    /// Faults of calls.
     pub call_faults: Arc<CallFaultModel>,
-    /// What happened.
+    /// Hash of everything that became durable.
     pub hash: Arc<EventHash>,
     /// Settings of every control plane.
     pub settings: Settings,
-    /// Whether sites tell of changes.
+    /// True if sites send hints about changes.
     pub hints: bool,
-    /// Who lived and died.
+    /// Lives and deaths of actors.
     pub lives: Arc<Lives>,
-    /// Whether the disk keeps what is archived; nobody may read it otherwise.
+    /// True if the disk keeps archived records; otherwise nobody may read them.
     pub keeps_archive: bool,
 }
 
 impl SimEnvironment {
-    /// A world whose sites tell of changes, and an empty disk that keeps no archive.
+    /// Makes an environment with a world whose sites send hints about changes, and an empty disk
+    /// that keeps no archive.
     pub fn new(world: World, call_faults: CallFaultModel, settings: Settings) -> Self {
         Self {
             world: WorldHandle::new(world),
@@ -81,28 +81,27 @@ impl SimEnvironment {
     }
 }
 
-/// What a run of the control plane is to be.
+/// The plan of one run of the control plane.
 #[derive(Debug, Clone, Copy)]
 pub struct RunPlan {
-    /// When it begins.
+    /// Start of the run.
     pub begins: Timestamp,
-    /// When it is killed at the latest, unless its work ends before.
+    /// Time at which the run is killed at the latest, unless its work ends before.
     pub killed_at: Option<Timestamp>,
-    /// At which of its own acts it is killed.
+    /// The action of the control plane at which it is killed.
     pub moment: Option<KillPoint>,
-    /// Seed of its chance.
+    /// Seed of its random numbers.
     pub seed: u64,
-    /// How far its machine's clock is ahead of the true time, in milliseconds;
-    /// negative: behind.
+    /// Milliseconds by which its machine's clock is ahead of the true time; negative: behind.
     pub clock_ahead_ms: i64,
-    /// How often its actors panic.
+    /// Frequency with which its actors panic.
     pub panics: Option<Panics>,
-    /// How often they stall.
+    /// Frequency with which its actors stall.
     pub stalls: Option<Stalls>,
 }
 
 impl RunPlan {
-    /// One that nothing happens to.
+    /// Makes a plan without faults.
     pub fn undisturbed(begins: Timestamp, seed: u64) -> Self {
         Self {
             begins,
@@ -116,33 +115,33 @@ impl RunPlan {
     }
 }
 
-/// How a run of the control plane ended.
+/// The end of a run of the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEnd<T> {
-    /// Its work was done at this time.
+    /// The work was done at this time.
     Done(Timestamp, T),
     /// It was killed at this time.
     Killed(Timestamp),
 }
 
-/// A control plane that runs, for whoever works with it.
+/// A running control plane, as seen by the code that works with it.
 #[derive(Clone)]
 pub struct ControlPlaneRun {
     /// The control plane.
     pub plane: ControlPlane,
-    /// The world; only judges look at it.
+    /// The world; only oracles look at it.
     pub world: Arc<WorldHandle>,
-    /// How its calls and messages fare.
+    /// Faults of its calls and messages.
     pub call_faults: Arc<CallFaultModel>,
     /// The true time.
     pub clock: Arc<dyn Clock>,
-    /// Whether it lives: what it answers counts only then.
+    /// Tells whether the control plane lives: only then do its answers count.
     pub kill_switch: Arc<KillSwitch>,
-    /// How far its machine's clock is ahead of the true time.
+    /// Milliseconds by which its machine's clock is ahead of the true time.
     pub clock_ahead_ms: i64,
-    /// Until when the mailbox of its intake is made to be full, in milliseconds.
+    /// Time until which the mailbox of its intake counts as full, in milliseconds.
     pub intake_full_until: Arc<AtomicU64>,
-    /// Who lived, stalled and died.
+    /// Lives, stalls and deaths of actors.
     pub lives: Arc<Lives>,
 }
 
@@ -153,13 +152,14 @@ impl ControlPlaneRun {
     }
 }
 
-/// Messages arrive, or not, as the faults of calls have it.
+/// A messenger whose messages arrive or not, as the faults of calls decide.
 struct SimMessenger {
     call_faults: Arc<CallFaultModel>,
     clock: Arc<dyn Clock>,
-    /// Jobs of whose end this control plane told somebody who heard it, and whom.
+    /// Ends of jobs that this control plane delivered, with the addresses that got them.
     told: Mutex<BTreeSet<(JobId, Box<str>)>>,
-    /// Actors panic: one that told somebody and could not write it down tells them again.
+    /// True if actors panic: an actor that delivered a message and could not store that sends it
+    /// again.
     actors_die: bool,
 }
 
@@ -201,7 +201,7 @@ impl Messenger for SimMessenger {
     }
 }
 
-/// A runtime under virtual time.
+/// Builds a runtime with virtual time.
 pub(super) fn runtime() -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder
@@ -218,7 +218,7 @@ pub(super) fn runtime() -> tokio::runtime::Runtime {
 /// Runs a control plane until `work` is done or it is killed.
 ///
 /// # Errors
-/// The store cannot be opened: what was acknowledged is damaged.
+/// Fails if the store cannot be opened because acknowledged records are damaged.
 pub fn run_control_plane<T: 'static, W>(
     environment: &SimEnvironment,
     plan: RunPlan,
@@ -250,7 +250,7 @@ where
     lives::watch(its_lives.clone(), clock.clone());
     let (plane, disk) = match open(&environment, plan, &clock, &kill_switch) {
         Err(problem) if is_full(&problem) => {
-            // As the server does: it ends with an exit code, and is started again.
+            // The server does the same: it ends with an exit code, and is started again.
             environment
                 .call_faults
                 .tally()
@@ -302,7 +302,7 @@ where
     disk.fall(FaultKind::LostSuffix);
     driver.abort();
     staller.abort();
-    // Actors that were just built begin, in vain, while there is a runtime for their timers.
+    // Actors that were just built start, in vain, while there is a runtime for their timers.
     for _ in 0..LAST_TURNS {
         tokio::task::yield_now().await;
     }
@@ -319,12 +319,12 @@ fn patient(plane_run: &ControlPlaneRun) -> Patient {
     }
 }
 
-/// Whether a store cannot be opened because its disk is full.
+/// Returns true if a store cannot be opened because its disk is full.
 fn is_full(problem: &anyhow::Error) -> bool {
     matches!(problem.downcast_ref(), Some(StoreError::Full { .. }))
 }
 
-/// Deaths that its supervisor was told of.
+/// Returns the deaths of actors that its supervisor counted.
 fn deaths(plane_run: &ControlPlaneRun) -> u64 {
     let counted = &plane_run.plane.shared().metrics.actor_restarts;
     let kinds = ActorKind::ALL.into_iter();
@@ -397,7 +397,7 @@ fn open(
             told: Mutex::default(),
             actors_die: plan.panics.is_some(),
         }),
-        // As the server does: it ends, and its service manager starts it again.
+        // The server does the same: it ends, and its service manager starts it again.
         on_fatal: Box::new(move |problem| {
             lives.note(true_clock.now(), Lived::Fatal(problem.into()));
             fatal.strike();

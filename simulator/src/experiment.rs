@@ -1,5 +1,5 @@
-//! A workload through one control plane, from its first submission to the end of its
-//! last job: what `cospan simulate` and the benchmarks run.
+//! Runs a workload through one control plane, from its first submission to the end of its last job.
+//! `cospan simulate` and the benchmarks use it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,109 +28,106 @@ use super::control_plane_run::{
 use super::handle::WorldHandle;
 use crate::world::World;
 
-/// A job that is submitted at its time.
+/// A job with the time of its submission.
 #[derive(Debug, Clone)]
 pub struct PlannedJob {
-    /// When.
+    /// Time of the submission.
     pub at: Timestamp,
-    /// What.
     pub spec: Arc<JobSpec>,
 }
 
-/// Jobs that are submitted one after the other.
+/// Jobs in the order of their submissions.
 pub type PlannedJobs = Box<dyn Iterator<Item = Result<PlannedJob>>>;
 
-/// What is run.
+/// The input of a run.
 pub struct Experiment {
     /// The world at `begins`.
     pub world: World,
     /// Settings of the control plane.
     pub settings: Settings,
-    /// Its jobs, in order of time, made when their time has come.
+    /// Jobs in order of submission, generated when their time has come.
     pub jobs: PlannedJobs,
-    /// How many there are.
+    /// Number of jobs.
     pub count: usize,
-    /// When it begins.
+    /// Start of the run.
     pub begins: Timestamp,
     /// Seed of the control plane and of the calls to its sites.
     pub seed: u64,
-    /// How calls fare.
+    /// Faults of calls.
     pub call_faults: CallFaultModel,
 }
 
-/// What happens around the jobs of an experiment.
+/// Everything that happens around the jobs of an experiment.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
-    /// Nodes that fail, in order of time.
+    /// Failures of nodes, in order of time.
     pub failures: Vec<NodeFailure>,
-    /// Files that are registered before the first job is submitted: a name, and where
-    /// one replica of it is.
+    /// Files that are registered before the first job is submitted: a name, and the place of one
+    /// replica.
     pub files: Vec<(LogicalName, SiteName, RelPath)>,
-    /// When everything ends, whatever still runs; `None` for the end of the last job.
+    /// Time at which the run ends, whatever is still running; `None`: at the end of the last job.
     pub until: Option<Timestamp>,
-    /// Jobs of one name are copies of one: when one has finished, the others are cancelled.
+    /// Jobs of one name are copies of each other: when one has finished, the others are cancelled.
     pub first_counts: bool,
 }
 
-/// How a node fails.
+/// The way in which a node fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failing {
-    /// It is down, and what runs there dies.
+    /// The node is down, and whatever runs there dies.
     Down,
-    /// It looks idle, and all that is started on it fails at once.
+    /// The node looks idle, and everything that is started on it fails at once.
     BlackHole,
 }
 
-/// A node that fails and is repaired.
+/// A failure of a node, with its repair.
 #[derive(Debug, Clone)]
 pub struct NodeFailure {
-    /// How.
     pub how: Failing,
-    /// When.
+    /// Time of the failure.
     pub at: Timestamp,
-    /// At which site.
     pub site: SiteName,
-    /// Which node, from 0.
+    /// Index of the node, from 0.
     pub node: u32,
-    /// How long until it is back.
+    /// Time from the failure until the node is back.
     pub repair: DurationMs,
 }
 
-/// What came of it; of each job what the caller keeps.
+/// The result of an experiment; of each job only what the caller keeps.
 pub struct ExperimentOutcome<T> {
-    /// When the last job had ended, or it all did.
+    /// Time at which the last job ended, or the run was stopped.
     pub ended: Timestamp,
-    /// The jobs as they ended, in order of their ends, and then those that had not.
+    /// Jobs in order of their ends, followed by those that had not ended.
     pub jobs: Vec<T>,
-    /// Jobs that waited for placement, from each moment on.
+    /// Number of jobs that waited for placement, from each moment on.
     pub queue: Vec<(Timestamp, u32)>,
-    /// The world as it was then.
+    /// The world at the end.
     pub world: Arc<WorldHandle>,
-    /// Changes that became durable.
+    /// Number of changes that became durable.
     pub changes: u64,
-    /// Calls to sites.
+    /// Number of calls to sites.
     pub calls: u64,
-    /// Messages that actors took up.
+    /// Number of messages that actors handled.
     pub messages: u64,
-    /// Components that went to another site while they were claimed.
+    /// Number of components that went to another site while they were claimed.
     pub moved: u64,
-    /// The round that each attempt belongs to, as far as its site answered.
+    /// The round of each attempt, as far as its site answered.
     pub rounds: BTreeMap<AttemptKey, Round>,
-    /// The reservations that jobs had.
+    /// Confirmed reservations of jobs.
     pub bookings: BookingLog,
 }
 
 /// An attempt of a component of a job.
 pub type AttemptKey = (JobId, ComponentIndex, Attempt);
 
-/// Called with the time of the world, and jobs that have ended.
+/// A callback with the time of the world, and the number of jobs that have ended.
 pub type ProgressCallback = Rc<dyn Fn(Timestamp, usize)>;
 
-/// Runs an experiment to its end, with what happens around it. Of each job that ends
-/// only what `keep` makes of it is kept: there may be very many.
+/// Runs an experiment to its end, with its surroundings. Of each job that ends only the result of
+/// `keep` is kept: there may be very many jobs.
 ///
 /// # Errors
-/// A job or a file is refused, or the control plane ends of itself.
+/// Fails if a job or a file is refused, or if the control plane ends by itself.
 pub fn run<T: 'static>(
     experiment: Experiment,
     surroundings: Surroundings,
@@ -215,7 +212,7 @@ pub fn run<T: 'static>(
     })
 }
 
-/// What is noted while jobs come and go.
+/// State that is recorded while jobs come and go.
 struct WatchedJobs<T> {
     keep: fn(&Job) -> T,
     waiting: BTreeSet<JobId>,
@@ -227,7 +224,7 @@ struct WatchedJobs<T> {
     rounds: BTreeMap<AttemptKey, Round>,
     bookings: BookingLog,
     first_counts: bool,
-    /// Copies of jobs that have finished.
+    /// Copies of jobs that have finished, to be cancelled.
     superfluous: Vec<JobId>,
 }
 
@@ -302,7 +299,7 @@ impl<T> WatchedJobs<T> {
 }
 
 impl<T> WatchedJobs<T> {
-    /// Copies of one that has finished are not needed.
+    /// Marks the copies of a finished job as superfluous.
     fn note_copies(&mut self, job: &Job) {
         if self.first_counts && matches!(job.phase, JobPhase::Finished { .. }) {
             let of_name = self
@@ -313,7 +310,7 @@ impl<T> WatchedJobs<T> {
         }
     }
 
-    /// To which round what was submitted belongs.
+    /// Records the round of each submitted attempt.
     fn note_rounds(&mut self, job: &Job, events: &[JobEvent]) {
         for event in events {
             let (JobEventKind::AttemptSubmitted { component, .. }
@@ -362,7 +359,7 @@ async fn watch<T>(
     }
 }
 
-/// Cancels jobs; those that ended meanwhile refuse.
+/// Cancels jobs. Jobs that ended meanwhile refuse, which is fine.
 async fn cancel(plane: ControlPlane, jobs: Vec<JobId>) {
     if let Ok(by) = KeyName::new("simulated") {
         let _ = plane
@@ -374,7 +371,7 @@ async fn cancel(plane: ControlPlane, jobs: Vec<JobId>) {
     }
 }
 
-/// Lets nodes fail at their times.
+/// Makes nodes fail at their times.
 async fn fail_nodes(
     plane_run: ControlPlaneRun,
     world: Arc<WorldHandle>,
@@ -432,7 +429,7 @@ async fn register_all(
     Ok(())
 }
 
-/// Submits each job at its time; those of one moment together.
+/// Submits each job at its time, jobs of one moment together.
 async fn submit_all(plane_run: &ControlPlaneRun, jobs: PlannedJobs) -> Result<()> {
     const AT_ONCE: usize = 500;
     ready(plane_run).await;

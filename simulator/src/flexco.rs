@@ -13,59 +13,57 @@ use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 
 use crate::world::cluster::LocalJob;
 
-/// A site, and what its own users submit, in order of time.
+/// A site, with the jobs that its own users submit, in order of time.
 #[derive(Debug, Clone)]
 pub struct FlexSite {
-    /// Its name.
     pub name: SiteName,
-    /// Its processors.
     pub processors: u32,
-    /// Its local jobs; one that is too large is refused.
+    /// Local jobs of the site. A job that is too large is refused.
     pub local_jobs: Vec<LocalJob>,
 }
 
 /// A job that may span sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlexJob {
-    /// When it is submitted.
+    /// Time of the submission.
     pub at: Timestamp,
-    /// Its processors.
     pub processors: u32,
-    /// How long it runs within one site, at most as long as estimated.
+    /// Run time within one site, at most the estimate.
     pub run_time: DurationMs,
-    /// How long its user says it runs there.
+    /// Estimate of the user for the run time within one site.
     pub estimate: DurationMs,
-    /// How much longer it runs over several sites.
+    /// Additional run time over several sites, per million.
     pub overhead: PerMillion,
 }
 
-/// What became of a job.
+/// The times and places of a job that ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
-    /// When it was submitted.
+    /// Time of the submission.
     pub submitted: Timestamp,
-    /// When it began.
+    /// Time of the start.
     pub began: Timestamp,
-    /// When it ended.
+    /// Time of the end.
     pub ended: Timestamp,
-    /// What it would have run within one site.
+    /// Run time that the job would have had within one site.
     pub alone: DurationMs,
-    /// How many processors of which site, by place.
+    /// Number of processors at each site, by index of the site.
     pub parts: Vec<(usize, u32)>,
-    /// How often its plan was replaced.
+    /// Number of times that its plan was replaced.
     pub moves: u32,
 }
 
-/// What became of all; `None`: refused, as there is not so much.
+/// The result of all jobs; `None`: refused, as no site has so many processors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flexed {
-    /// The jobs that may span sites, as given.
+    /// The jobs that may span sites, in the order given.
     pub jobs: Vec<Option<Ran>>,
-    /// The local jobs of each site, as given.
+    /// The local jobs of each site, in the order given.
     pub local: Vec<Vec<Option<Ran>>>,
 }
 
-/// Whose an id is: a local job of that site, or one that may span sites; and its place there.
+/// The owner of an id: the local jobs of a site, or the jobs that may span sites, with the index in
+/// that list.
 #[derive(Debug, Clone, Copy)]
 struct Whose {
     site: Option<usize>,
@@ -88,7 +86,7 @@ struct FlexCoRun<'a> {
 /// Runs all jobs to their ends.
 ///
 /// # Errors
-/// A site has more processors than can be planned with.
+/// Fails if a site has more processors than can be planned with.
 pub fn run(
     sites: &[FlexSite],
     jobs: &[FlexJob],
@@ -166,7 +164,7 @@ impl<'a> FlexCoRun<'a> {
         })
     }
 
-    /// When something happens next.
+    /// Returns the time of the next arrival, start or end.
     fn next(&self, next_arrival: usize) -> Option<Timestamp> {
         let arrival = self.arrivals.get(next_arrival).map(|(at, _)| *at);
         let start = self.starts.first().map(|(at, _)| *at);

@@ -1,4 +1,4 @@
-//! The world as several sites and one driver share it.
+//! The world as shared by several sites and one driver.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::world::World;
 
-/// The world behind a lock, with whoever wants to hear of changes.
+/// The world behind a lock, with the subscribers to its changes.
 pub struct WorldHandle {
     world: Mutex<World>,
     changes: Vec<watch::Sender<u64>>,
@@ -30,7 +30,7 @@ impl WorldHandle {
         })
     }
 
-    /// Does something in the world at `now`; those concerned hear of it.
+    /// Acts on the world at `now`, and wakes the subscribers of changed sites.
     pub fn at<T>(&self, now: Timestamp, act: impl FnOnce(&mut World) -> T) -> T {
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         world.advance(now);
@@ -47,7 +47,7 @@ impl WorldHandle {
         result
     }
 
-    /// Reads the world as it is.
+    /// Reads the world without advancing it.
     pub fn read<T>(&self, read: impl FnOnce(&World) -> T) -> T {
         read(&self.world.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -56,7 +56,7 @@ impl WorldHandle {
         self.changes[site].subscribe()
     }
 
-    /// Lets the world go on by itself for as long as it is polled.
+    /// Advances the world by itself for as long as the future is polled.
     pub(super) async fn drive(self: Arc<Self>, now: impl Fn() -> Timestamp) {
         loop {
             let next = self.at(now(), |world| world.next_event());

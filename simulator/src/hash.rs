@@ -1,10 +1,10 @@
-//! The hash of all that became durable.
+//! The hash of everything that became durable.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use twox_hash::XxHash3_128;
 
-/// What happened in a run, as one number: equal seeds give equal hashes.
+/// The events of a run as one number: equal seeds give equal hashes.
 #[derive(Default)]
 pub struct EventHash {
     state: Mutex<HashState>,
@@ -13,7 +13,7 @@ pub struct EventHash {
 #[derive(Default)]
 struct HashState {
     hasher: XxHash3_128,
-    /// What is still to go in: much at once takes a fraction of the time.
+    /// Bytes still to be hashed: hashing many at once takes a fraction of the time.
     waiting: Vec<u8>,
 }
 
@@ -25,7 +25,7 @@ impl EventHash {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one record of what happened.
+    /// Adds one record.
     pub fn add(&self, parts: &[&[u8]]) {
         let mut state = self.state();
         for part in parts {

@@ -13,8 +13,8 @@ use cospan_domain::units::DurationMs;
 
 use crate::world::attempt::PROGRAM;
 
-/// A job of components with so many processors each, which run for `run_time` and
-/// exit with `code`.
+/// Builds a job with one component for each entry of `components`, its number of processors. Each
+/// component runs for `run_time` and exits with `code`.
 ///
 /// # Errors
 /// Never: the names of the components are valid.
@@ -67,7 +67,7 @@ pub fn job(
     })
 }
 
-/// The same, ready to be submitted.
+/// Builds the same job as [`job`], ready to be submitted.
 ///
 /// # Errors
 /// As for [`job`].

@@ -1,5 +1,5 @@
-//! The store of a control plane that may be killed at any append, over a disk that
-//! takes its time and may fail.
+//! The store of a control plane that may be killed at any append, over a disk whose syncs take time
+//! and may fail.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -22,7 +22,7 @@ use super::kill_switch::KillSwitch;
 use super::kinds::FaultKind;
 use super::lives::{Lived, Lives};
 
-/// What a unit is about, for tables: that of its first change.
+/// Returns the kind of a unit, for tables: that of its first change.
 fn kind_of(unit: &Unit) -> &'static str {
     let Some(change) = unit.changes.first() else {
         return "barrier";
@@ -43,12 +43,12 @@ fn kind_of(unit: &Unit) -> &'static str {
         .map_or("job", |(_, kind)| kind)
 }
 
-/// What a store lies on.
+/// The medium of a store.
 #[derive(Debug, Clone)]
 pub enum StoreDisk {
-    /// Memory, to which nothing happens.
+    /// Memory, which has no faults.
     Memory(MemoryDisk),
-    /// A disk that can tear, fail and be full.
+    /// A disk that can tear records, fail and be full.
     Faulty(FaultDisk),
 }
 
@@ -59,7 +59,7 @@ impl Default for StoreDisk {
 }
 
 impl StoreDisk {
-    /// Opens the store, and shows every value that it holds. A full disk takes no opening.
+    /// Opens the store, and passes every stored value to `sink`. A full disk does not open.
     pub(super) fn open(
         &self,
         is_full: bool,
@@ -81,7 +81,7 @@ impl StoreDisk {
 #[derive(Clone)]
 pub(super) struct MortalJournal(pub(super) Arc<SimulatedDisk>);
 
-/// What lies under it.
+/// The disk under a journal.
 pub(super) struct SimulatedDisk {
     pub(super) inner: Arc<dyn Journal>,
     pub(super) sink: Sink,
@@ -92,21 +92,22 @@ pub(super) struct SimulatedDisk {
     pub(super) hash: Arc<EventHash>,
     pub(super) waiting: Mutex<UnsyncedUnits>,
     pub(super) store: StoreDisk,
-    /// It takes no more.
+    /// True once the disk takes no more records.
     pub(super) broken: AtomicBool,
     pub(super) keeps_archive: bool,
-    /// Takes whatever is written at once, and acknowledges it: a planted bug.
+    /// Takes and acknowledges every unit at once: a planted bug.
     pub(super) hasty: Option<Hasty>,
 }
 
-/// What was written, whether or not it is on the disk: gone when the machine stops.
+/// The units that were written, whether or not they are on the disk. They are gone when the machine
+/// stops.
 pub(super) struct Hasty {
     journal: Arc<dyn Journal>,
     epoch: Epoch,
 }
 
 impl Hasty {
-    /// Over what is on the disk now.
+    /// Starts with what is on the disk now.
     pub(super) fn over(
         disk: &StoreDisk,
         instance: InstanceId,
@@ -123,7 +124,7 @@ impl Hasty {
     }
 }
 
-/// Written and not yet on the disk.
+/// Units that are written and not yet on the disk.
 #[derive(Default)]
 pub(super) struct UnsyncedUnits {
     units: VecDeque<(Epoch, UnitToken, Unit)>,
@@ -135,7 +136,7 @@ impl SimulatedDisk {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The oldest `count` units are written, and on the disk, unless it fails.
+    /// Writes the oldest `count` units and puts them on the disk, unless it fails.
     fn harden(&self, count: usize) {
         for _ in 0..count {
             match (&self.store, self.call_faults.draw_write(self.clock.now())) {
@@ -146,8 +147,8 @@ impl SimulatedDisk {
         }
     }
 
-    /// Writes the oldest unit to a disk that does not take it, so that the store takes no
-    /// more, and says so itself; `false` if there was nothing to write.
+    /// Writes the oldest unit to a disk that fails on it, so that the store takes no more and says
+    /// so itself. Returns `false` if there was nothing to write.
     fn breaks_down(&self, disk: &FaultDisk, fault: WriteFault) -> bool {
         let Some(kind) = self.waiting().units.front().map(|(.., unit)| kind_of(unit)) else {
             return false;
@@ -174,8 +175,8 @@ impl SimulatedDisk {
         true
     }
 
-    /// Whether what is planned strikes the oldest unit: not one that writes nothing. It
-    /// strikes no other.
+    /// Returns true if the planned fault hits the oldest unit. It misses a unit that writes
+    /// nothing, and hits no other.
     fn strikes(&self, disk: &FaultDisk) -> bool {
         let before = disk.struck().len();
         self.keep(1);
@@ -183,7 +184,7 @@ impl SimulatedDisk {
         disk.struck().len() > before
     }
 
-    /// The oldest `count` units are on the disk.
+    /// Puts the oldest `count` units on the disk.
     fn keep(&self, count: usize) {
         for _ in 0..count {
             let Some((epoch, token, mut unit)) = self.waiting().units.pop_front() else {
@@ -202,7 +203,7 @@ impl SimulatedDisk {
         }
     }
 
-    /// Syncs until nothing waits; or fails, with no more than a beginning on the disk.
+    /// Syncs until nothing waits. A failing sync puts no more than the first few units on the disk.
     async fn sync(self: Arc<Self>) {
         loop {
             let (length, fails) = self.call_faults.draw_sync();
@@ -229,8 +230,8 @@ impl SimulatedDisk {
         }
     }
 
-    /// The machine stops: of what was not yet on the disk a beginning may be there, the last
-    /// of it torn.
+    /// Stops the machine: of the units not yet on the disk the first few may be there, the last of
+    /// them torn.
     pub(super) fn fall(&self, kind: FaultKind) {
         let count = self.waiting().units.len();
         self.keep(self.call_faults.draw_below(count + 1));
@@ -240,7 +241,7 @@ impl SimulatedDisk {
         }
     }
 
-    /// The machine stops as this unit is about to be written: there may be a part of it.
+    /// Stops the machine as this unit is about to be written: a part of it may be there.
     fn lose(&self, unit: (Epoch, UnitToken, Unit)) {
         if self.waiting().units.is_empty() {
             self.waiting().units.push_back(unit);
@@ -250,7 +251,7 @@ impl SimulatedDisk {
         }
     }
 
-    /// The power goes while the oldest unit is being written.
+    /// Cuts the power while the oldest unit is being written.
     fn tear(&self) {
         let StoreDisk::Faulty(disk) = &self.store else {
             return;

@@ -1,5 +1,5 @@
-//! The end of a control plane, as kill -9 brings it: from one moment on nothing
-//! that it does reaches its store or its sites.
+//! Kills a control plane as `kill -9` does: from one moment on nothing that it does reaches its
+//! store or its sites.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,20 +9,20 @@ use tokio::sync::Notify;
 use super::kinds::FaultKind;
 use super::tally::StrikeTally;
 
-/// Where exactly a control plane is killed.
+/// The exact point at which a control plane is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillPoint {
-    /// In front of the append with this number, counted from 1: it is lost.
+    /// Before the append with this number, counted from 1: it is lost.
     BeforeAppend(u64),
-    /// Right after it is durable; nobody hears of it.
+    /// Right after the append with this number is durable; nobody learns of it.
     AfterAppend(u64),
-    /// In front of the call to a site with this number: it is not made.
+    /// Before the call to a site with this number: it is not made.
     BeforeCall(u64),
-    /// Right after a site has carried one out, the first one that does once so many calls
-    /// were made; its answer is lost.
+    /// Right after a site has carried out a call: the first that does so once this many calls were
+    /// made. Its answer is lost.
     AfterCall(u64),
-    /// Right after a gate was opened while another of its round is still to be: the one with
-    /// this number among such gates; its answer is lost.
+    /// Right after a gate was opened while another gate of its round is still closed: this number
+    /// counts such gates. The answer is lost.
     BetweenGates(u64),
 }
 
@@ -38,7 +38,7 @@ impl KillPoint {
     }
 }
 
-/// Whether a control plane still lives, and where it will not any more.
+/// Tells whether a control plane lives, and holds the point at which it dies.
 #[derive(Debug, Default)]
 pub struct KillSwitch {
     dead: AtomicBool,
@@ -51,7 +51,8 @@ pub struct KillSwitch {
 }
 
 impl KillSwitch {
-    /// Dies at `moment`, if one is given, and when it is told to.
+    /// Makes a switch that kills at `moment`, if one is given, or when [`KillSwitch::strike`] is
+    /// called.
     pub fn at(moment: Option<KillPoint>, tally: Arc<StrikeTally>) -> Arc<Self> {
         Arc::new(Self {
             moment,
@@ -60,17 +61,17 @@ impl KillSwitch {
         })
     }
 
-    /// Whether it is dead.
+    /// Returns true once the control plane is dead.
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Relaxed)
     }
 
-    /// Calls to sites that it made.
+    /// Returns the number of calls to sites that it made.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Kills it.
+    /// Kills the control plane.
     pub fn strike(&self) {
         self.dead.store(true, Ordering::Relaxed);
         self.told.notify_one();
@@ -83,7 +84,7 @@ impl KillSwitch {
         }
     }
 
-    /// Counts an append of this kind; whether it still happens, and whether it is the last.
+    /// Counts an append of this kind. Returns whether it still happens, and whether it is the last.
     pub(super) fn append(&self, kind: &'static str) -> (bool, bool) {
         let number = self.appends.fetch_add(1, Ordering::Relaxed) + 1;
         self.dies_at(KillPoint::BeforeAppend(number), kind);
@@ -96,14 +97,14 @@ impl KillSwitch {
         (lives, last)
     }
 
-    /// Counts a call to a site; whether it is still made.
+    /// Counts a call to a site. Returns true if it is still made.
     pub(super) fn call(&self, kind: &'static str) -> bool {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         self.dies_at(KillPoint::BeforeCall(number), kind);
         !self.is_dead()
     }
 
-    /// A site has carried a call out; whether the answer comes back to anybody alive.
+    /// Counts a call that a site has carried out. Returns true if somebody alive gets the answer.
     pub(super) fn carried_out(&self, kind: &'static str) -> bool {
         if let Some(moment @ KillPoint::AfterCall(number)) = self.moment
             && self.calls.load(Ordering::Relaxed) >= number
@@ -113,7 +114,7 @@ impl KillSwitch {
         !self.is_dead()
     }
 
-    /// A gate was opened, and another of its round is still to be.
+    /// Counts a gate that was opened while another of its round is still closed.
     pub(super) fn between_gates(&self) {
         let number = self.gates.fetch_add(1, Ordering::Relaxed) + 1;
         self.dies_at(KillPoint::BetweenGates(number), "decide-gate");

@@ -1,27 +1,27 @@
-//! Every kind of trouble that can strike, listed once: whoever draws it, brings it, counts
-//! it, or asks whether it struck takes it from here.
+//! Every kind of fault that can be injected, listed once: the code that draws, injects, counts or
+//! asks about faults takes the kinds from here.
 
-/// Writes the list down as an enum, with the names that tables show.
+/// Declares the enum of the kinds, with the names that tables show.
 macro_rules! kinds {
     ($($place:ident { $($(#[$doc:meta])* $kind:ident = $name:literal,)* })*) => {
-        /// A kind of trouble.
+        /// A kind of fault.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum FaultKind {
             $($($(#[$doc])* $kind,)*)*
         }
 
         impl FaultKind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[FaultKind] = &[$($(FaultKind::$kind,)*)*];
 
-            /// Its name, for tables.
+            /// Returns the name of the kind, for tables.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $($(FaultKind::$kind => $name,)*)*
                 }
             }
 
-            /// Where it strikes.
+            /// Returns the place of the fault.
             pub fn place(self) -> FaultTarget {
                 match self {
                     $($(FaultKind::$kind)|* => FaultTarget::$place,)*
@@ -31,10 +31,10 @@ macro_rules! kinds {
     };
 }
 
-/// Where trouble strikes.
+/// The place at which a fault takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultTarget {
-    /// One call to a site, on its way there or back.
+    /// A call to a site, on its way there or back.
     Call,
     /// A site, or a link from it.
     Site,
@@ -42,11 +42,11 @@ pub enum FaultTarget {
     Death,
     /// The disk of its store.
     Disk,
-    /// What users do.
+    /// The actions of users.
     User,
     /// An actor.
     Actor,
-    /// Calls of a server that rehearses, and of nobody else.
+    /// Calls of a server in a rehearsal, and no others.
     Rehearsal,
 }
 
@@ -54,25 +54,25 @@ kinds! {
     Call {
         /// The request never arrives; the caller learns nothing before its deadline.
         RequestLost = "request-lost",
-        /// It was carried out; the reply never comes back.
+        /// The call was carried out; the reply never comes back.
         ReplyLost = "reply-lost",
-        /// It arrives after the caller has given up, and is carried out then.
+        /// The request arrives after the caller has given up, and is carried out then.
         Late = "late",
-        /// It arrives twice, the second time some seconds later; the reply may be lost.
+        /// The request arrives twice, the second time some seconds later; the reply may be lost.
         Doubled = "doubled",
         /// The site refuses without a reason.
         Refused = "refused",
-        /// The connection is refused: certainly not done.
+        /// The connection is refused: the call is certainly not carried out.
         NotSent = "not-sent",
-        /// A status is cut short: it tells nothing of some attempts.
+        /// A status is cut short: it omits some attempts.
         Truncated = "truncated",
         /// A status shows no idle processors although there are some, or more than there are.
         WrongIdle = "wrong-idle",
-        /// It was carried out; what came back cannot be read.
+        /// The call was carried out; the reply cannot be read.
         Garbage = "garbage",
-        /// The answer is that it was done, and it was not.
+        /// The answer says that the call was carried out, but it was not.
         NoEffect = "no-effect",
-        /// A reservation is granted for another start than was asked for.
+        /// A reservation is offered for another start than requested.
         WrongStart = "wrong-start",
         /// The adapter of the site panics.
         AdapterPanics = "adapter-panics",
@@ -82,77 +82,77 @@ kinds! {
         NodeDown = "node-down",
         /// Every node dies.
         SiteDown = "site-down",
-        /// The site answers no more.
+        /// The site does not answer.
         Silent = "silent",
-        /// No way leads to the site.
+        /// The site cannot be reached.
         CutOff = "cut-off",
-        /// It takes requests and carries out none of them.
+        /// The site accepts requests and carries out none of them.
         Frozen = "frozen",
-        /// It does not let our account in.
+        /// The site rejects our account.
         Revoked = "revoked",
-        /// It shows what was so some time ago.
+        /// The site shows an old status.
         Stale = "stale",
-        /// Its scheduler loses what it acknowledged last.
+        /// The batch system loses what it acknowledged last.
         Forgets = "forgets",
-        /// Its scheduler starts nothing.
+        /// The batch system starts nothing.
         Drained = "drained",
-        /// Its clock is wrong.
+        /// The site's clock is wrong.
         SiteClock = "site-clock",
-        /// It loses all reservations without a word.
+        /// The site loses all reservations without a word.
         LosesLeases = "loses-leases",
         /// A link carries less, or nothing.
         Link = "link",
-        /// What a link carries arrives damaged.
+        /// Content arrives damaged over a link.
         Corrupts = "corrupts",
-        /// Its disk takes no copy.
+        /// The site's disk takes no copy.
         DiskFull = "disk-full",
     }
     Death {
-        /// In front of a call to a site.
+        /// Killed before a call to a site.
         KilledBeforeCall = "killed-before-call",
-        /// Right after a site has carried a call out.
+        /// Killed right after a site has carried a call out.
         KilledAfterCall = "killed-after-call",
-        /// In front of an append.
+        /// Killed before an append.
         KilledBeforeAppend = "killed-before-append",
-        /// Right after an append is durable.
+        /// Killed right after an append is durable.
         KilledAfterAppend = "killed-after-append",
-        /// Right after one gate of a round was opened, before the next.
+        /// Killed right after one gate of a round was opened, before the next.
         KilledBetweenGates = "killed-between-gates",
     }
     Disk {
         /// A sync fails.
         SyncFails = "sync-fails",
-        /// What was not synced at a death is not there.
+        /// Unsynced records are missing after a death.
         LostSuffix = "lost-suffix",
-        /// Of a record that was being written at a death there is a part.
+        /// The record that was being written at a death is partly there.
         TornTail = "torn-tail",
         /// A record cannot be written.
         WriteFails = "write-fails",
-        /// There is no room.
+        /// The store has no room.
         StoreFull = "store-full",
     }
     User {
-        /// They submit again what was taken.
+        /// Users submit again what was accepted.
         SubmittedAgain = "submitted-again",
-        /// They cancel.
+        /// Users cancel a job.
         Cancel = "cancel",
-        /// They abandon.
+        /// Users abandon a job.
         Abandon = "abandon",
-        /// They freeze.
+        /// Users freeze a job.
         Freeze = "freeze",
-        /// They thaw.
+        /// Users thaw a job.
         Thaw = "thaw",
-        /// They raise the priority.
+        /// Users raise a priority.
         Raise = "raise",
-        /// The intake has no room for what they ask.
+        /// The intake has no room for a command.
         IntakeFull = "intake-full",
     }
     Actor {
-        /// It takes no message for a while.
+        /// An actor takes no message for a while.
         ActorStalls = "actor-stalls",
-        /// The same, and senders find its mailbox full.
+        /// An actor takes no message for a while, and senders find its mailbox full.
         MailboxFull = "mailbox-full",
-        /// It panics; only in a build with crash points.
+        /// An actor panics; only in a build with crash points.
         ActorPanics = "actor-panics",
     }
     Rehearsal {
@@ -162,7 +162,7 @@ kinds! {
 }
 
 impl FaultKind {
-    /// The kinds that strike there.
+    /// Lists the kinds of faults of a place.
     pub fn of(place: FaultTarget) -> impl Iterator<Item = FaultKind> {
         FaultKind::ALL
             .iter()

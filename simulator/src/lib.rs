@@ -1,6 +1,6 @@
-//! Runs the real control plane over a simulated world under virtual time: the
-//! actors, the domain and the journal's core are those of the server; only the
-//! world, time and chance are simulated. One arbiter, no thread, no file, no socket.
+//! Runs the real control plane over a simulated world under virtual time: the actors, the domain
+//! and the journal's core are those of the server. Only the world, time and random numbers are
+//! simulated. One arbiter, no thread, no file, no socket.
 
 pub mod bookings;
 pub mod call_faults;

@@ -1,6 +1,6 @@
-//! Lives and deaths of actors as they truly were, life by life: who was made to panic,
-//! who died, who was built, and what was carried out when somebody died too often. Adapters
-//! of sites panic in any build, actors at planted points in a chaos build only.
+//! Lives and deaths of actors as they truly were: which actors were made to panic, died and were
+//! built, and what the supervisor did when an actor died too often. Adapters of sites panic in any
+//! build, actors at planted points in a chaos build only.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,18 +9,18 @@ use cospan_actors::supervision::witness::{ActorTurn, watch_lives};
 use cospan_actors::supervision::{ActorId, ActorKind, SupervisorVerdict};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-/// Something that happened to actors or to their process.
+/// An event in the life of an actor or of its process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lived {
-    /// A panic was planted: in a handler of an actor of this kind, or somewhere else.
+    /// A panic was planted: in a handler of an actor of this kind, or elsewhere.
     Planted(Option<ActorKind>),
     /// An actor died.
     Died(ActorId),
-    /// An actor was to be built: for the first time, or anew after a death.
+    /// An actor was to be built: for the first time, or again (`true`) after a death.
     Built(ActorId, bool),
-    /// This was carried out because an actor died.
+    /// The verdict that the supervisor carried out because an actor died.
     Judged(ActorId, SupervisorVerdict),
-    /// It was made to take no message for so long, with its mailbox full or not.
+    /// An actor was made to take no message for this long, with its mailbox full (`true`) or not.
     Stalled(ActorId, DurationMs, bool),
     /// The disk failed.
     DiskFailed,
@@ -31,16 +31,16 @@ pub enum Lived {
 /// The lives of one run of the control plane.
 #[derive(Debug, Clone, Default)]
 pub struct RunLives {
-    /// What happened, in order.
+    /// Events in order.
     pub lived: Vec<(Timestamp, Lived)>,
-    /// When it was over.
+    /// Time at which the run was over.
     pub ended: Option<Timestamp>,
-    /// Deaths that its supervisor says it was told of.
+    /// Deaths that the supervisor says it was told of.
     pub counted: u64,
 }
 
 impl RunLives {
-    /// So much of the time from `since` to `now` at least one of these actors stalled.
+    /// Returns for how much of the time from `since` to `now` at least one of these actors stalled.
     pub fn stalled(
         &self,
         since: Timestamp,
@@ -64,7 +64,7 @@ impl RunLives {
     }
 }
 
-/// The lives of all runs.
+/// The lives of actors in all runs.
 #[derive(Debug, Default)]
 pub struct Lives(Mutex<Vec<RunLives>>);
 
@@ -77,7 +77,8 @@ impl Lives {
         self.with(|control_plane_runs| control_plane_runs.push(RunLives::default()));
     }
 
-    /// What comes later is the doing of the simulator, which drops all that is left.
+    /// Ends the record of a run: later deaths come from the simulator, which drops all that is
+    /// left.
     pub(super) fn end(&self, now: Timestamp, counted: u64) {
         self.with(|control_plane_runs| {
             if let Some(plane_run) = control_plane_runs.last_mut() {
@@ -98,7 +99,7 @@ impl Lives {
         });
     }
 
-    /// The same as [`RunLives::stalled`], of the run of the control plane that goes on.
+    /// Returns the same as [`RunLives::stalled`], for the current run of the control plane.
     pub fn stalled(
         &self,
         since: Timestamp,
@@ -111,7 +112,7 @@ impl Lives {
         .unwrap_or_default()
     }
 
-    /// When the last life of an actor began in the run of the control plane that goes on.
+    /// Returns when the last life of an actor began in the current run of the control plane.
     pub fn born(&self, id: &ActorId) -> Option<Timestamp> {
         self.with(|control_plane_runs| {
             let lived = control_plane_runs.last()?.lived.iter().rev();
@@ -121,13 +122,13 @@ impl Lives {
         })
     }
 
-    /// All of them so far.
+    /// Returns the records of all runs so far.
     pub fn control_plane_runs(&self) -> Vec<RunLives> {
         self.with(|control_plane_runs| control_plane_runs.clone())
     }
 }
 
-/// From now on the lives of actors on this thread are seen.
+/// Records the lives of actors on this thread from now on.
 pub(super) fn watch(lives: Arc<Lives>, clock: Arc<dyn Clock>) {
     watch_lives(Some(Box::new(move |id, turn| {
         let id = id.clone();
@@ -140,7 +141,7 @@ pub(super) fn watch(lives: Arc<Lives>, clock: Arc<dyn Clock>) {
     })));
 }
 
-/// Nobody sees them any more.
+/// Stops the record of the lives of actors on this thread.
 pub(super) fn clear() {
     watch_lives(None);
 }

@@ -1,12 +1,11 @@
 //! Readers of job logs and node failure logs.
 //!
-//! A log is read from any [`std::io::Read`], plain or compressed with gzip or
-//! xz; which of the three it is, its first bytes tell, not its name. Reading
-//! streams: memory does not grow with the log.
+//! A log is read from any [`std::io::Read`], plain or compressed with gzip or xz; its first bytes
+//! decide which of the three, not its name. Reading streams: memory does not grow with the log.
 //!
-//! A line that cannot be used is never passed over in silence. What happens to
-//! it is the caller's choice ([`OnBad`]): either it ends the reading, or it is
-//! skipped and counted, and the [`Complaints`] say how often, where and why.
+//! A line that cannot be used is never skipped in silence. The caller chooses ([`OnBad`]): either
+//! it ends the reading, or it is skipped and counted, and the [`Complaints`] say how often, where
+//! and why.
 //!
 //! Deliberately absent: opening files by path, and any repair of a log.
 
@@ -24,24 +23,24 @@ pub use failures::{FailureCause, FailureReader, LoggedFailure};
 pub use source::LINE_BYTES_MAX;
 pub use swf::{JobStatus, SwfHeader, SwfJob, SwfLog, SwfReader, read_swf};
 
-/// What to do with a line that cannot be used.
+/// The treatment of lines that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnBad {
     /// Go on, and treat the line as [`ComplaintKind::treatment`] says.
     Skip {
-        /// How many complaints of each kind are kept in full; all are counted.
+        /// Number of complaints of each kind that are kept in full; all are counted.
         kept_per_kind_max: usize,
     },
     /// The first complaint ends the reading with [`LogError::Refused`].
     Refuse,
 }
 
-/// How one log is to be read.
+/// The settings for reading one log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogReading {
     /// The log's name, for messages only.
     pub file: String,
-    /// What to do with a line that cannot be used.
+    /// The treatment of lines that cannot be used.
     pub on_bad: OnBad,
 }
 
@@ -65,7 +64,7 @@ impl LogReading {
     }
 }
 
-/// Why a log could not be read to its end.
+/// The reason why a log could not be read to its end.
 #[derive(Debug, Error)]
 pub enum LogError {
     /// The source failed, or its compressed data are damaged (a stream that
@@ -76,7 +75,7 @@ pub enum LogError {
         file: String,
         /// The last line read, from 1; 0 if there was none.
         line: u64,
-        /// What the source said.
+        /// The error of the source.
         source: io::Error,
     },
     /// A line is longer than [`LINE_BYTES_MAX`].
@@ -95,15 +94,15 @@ pub enum LogError {
     Refused {
         /// The log's name.
         file: String,
-        /// What is wrong, and where.
+        /// The problem, and its line.
         complaint: Complaint,
     },
-    /// The log holds nothing that can be used, whatever was asked for.
+    /// The log holds nothing that can be used.
     #[error("{file} holds no usable entry ({summary}); check which file was meant")]
     Empty {
         /// The log's name.
         file: String,
-        /// What was skipped, as [`Complaints`] tells it.
+        /// A summary of what was skipped, as [`Complaints`] prints it.
         summary: String,
     },
     /// A table lacks a column that is needed.
@@ -111,7 +110,7 @@ pub enum LogError {
     ColumnMissing {
         /// The log's name.
         file: String,
-        /// The name that was looked for.
+        /// The name of the missing column.
         column: &'static str,
     },
 }

@@ -1,7 +1,7 @@
 //! Models that generate workloads: arrivals, sizes, run times, estimates.
 //!
-//! Every model draws from a generator of random numbers handed in, and from
-//! nothing else: the same seed gives the same jobs.
+//! Every model draws all random numbers from the generator passed in: the same seed gives the same
+//! jobs.
 
 mod gamma;
 pub mod lublin;
@@ -13,17 +13,16 @@ use thiserror::Error;
 
 pub use gamma::Gamma;
 
-/// One job as a model makes it.
+/// A job as made by a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GeneratedJob {
-    /// When it is submitted, since the start of the workload.
+    /// Time of its submission, since the start of the workload.
     pub submitted: DurationMs,
-    /// How long it runs, once started.
+    /// Run time once started.
     pub run_time: DurationMs,
     /// Processors it needs, at least 1.
     pub processors: u32,
-    /// True if a person waits for it; false for batch jobs and where the model
-    /// makes no difference.
+    /// True if a person waits for it; false for batch jobs and where the model makes no difference.
     pub interactive: bool,
 }
 
@@ -31,15 +30,14 @@ pub struct GeneratedJob {
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{parameter} is {value}; it must be {allowed}")]
 pub struct ModelParameterError {
-    /// What the parameter is called.
+    /// Name of the parameter.
     pub parameter: &'static str,
-    /// Its value.
     pub value: f64,
-    /// Which values can be used.
+    /// The allowed values, in words.
     pub allowed: &'static str,
 }
 
-/// `Ok` if `is_allowed`; else an error that names parameter, value and remedy.
+/// Returns `Ok` if `is_allowed`, else an error that names parameter, value and remedy.
 fn check(
     is_allowed: bool,
     parameter: &'static str,

@@ -1,5 +1,5 @@
-//! Panics of actors, as a seed draws them. Only a chaos build has points that can panic;
-//! in any other one nothing comes of them.
+//! Panics of actors, drawn from a seed. Only a chaos build has points that can panic; other builds
+//! do nothing here.
 
 use std::sync::Arc;
 
@@ -8,16 +8,17 @@ use cospan_actors::clock::Clock;
 use super::lives::Lives;
 use super::tally::StrikeTally;
 
-/// How often actors panic.
+/// Frequency of panics of actors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Panics {
-    /// Share of the points passed at which one does, in parts per million.
+    /// Share of the passed points at which an actor panics, in parts per million.
     pub share: u32,
-    /// So often it does again at the same point, at most: what is built anew dies again.
+    /// Maximal number of further panics at the same point: the actor that is built again dies
+    /// again.
     pub again_max: u32,
 }
 
-/// From now on actors on this thread panic like that.
+/// Makes actors on this thread panic at that rate from now on.
 #[cfg(cospan_chaos)]
 pub(super) fn plant(
     panics: Panics,
@@ -35,7 +36,7 @@ pub(super) fn plant(
 
     let mut chance = StdRng::seed_from_u64(seed ^ 0x0070_616e_6963);
     let mut again: Option<(String, CrashPoint, u32)> = None;
-    // Every handler tells first of what kind its actor is.
+    // Every handler reports first of what kind its actor is.
     let mut entered = None;
     panic_when(Some(Box::new(move |effect, point| {
         if point == CrashPoint::HandlerEntry && !effect.is_empty() {
@@ -43,7 +44,7 @@ pub(super) fn plant(
                 .into_iter()
                 .find(|kind| kind.as_str() == effect);
         }
-        // Who cannot be built is not built anew: nothing would come of that site or job.
+        // An actor that cannot be built is not built again: its site or job would be lost.
         if point == CrashPoint::Factory || point == CrashPoint::BeforeAnswer {
             return false;
         }
@@ -66,16 +67,16 @@ pub(super) fn plant(
     })));
 }
 
-/// Nobody panics any more.
+/// Stops the panics.
 #[cfg(cospan_chaos)]
 pub(super) fn clear() {
     cospan_actors::chaos::panic_when(None);
 }
 
-/// No point of this build panics.
+/// Does nothing: this build has no points that panic.
 #[cfg(not(cospan_chaos))]
 pub(super) fn plant(_: Panics, _: u64, _: Arc<StrikeTally>, _: Arc<Lives>, _: Arc<dyn Clock>) {}
 
-/// No point of this build panics.
+/// Does nothing: this build has no points that panic.
 #[cfg(not(cospan_chaos))]
 pub(super) fn clear() {}

@@ -1,12 +1,12 @@
-//! Settings of a simulated control plane: those of a server that was told nothing,
-//! but for the tick, which must not be needed.
+//! Settings of a simulated control plane: the defaults of a server, except for the tick, which must
+//! not be needed.
 
 use std::collections::BTreeMap;
 
 use cospan_actors::settings::{JobMemory, Settings};
 use cospan_domain::units::DurationMs;
 
-/// The defaults.
+/// Returns the default settings.
 pub fn default_settings() -> Settings {
     Settings {
         job: Default::default(),

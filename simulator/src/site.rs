@@ -1,4 +1,4 @@
-//! The site port over the simulated world: what travels takes time, and may be lost.
+//! The site port over the simulated world: calls take time on their way, and may be lost.
 
 mod reservations;
 
@@ -24,16 +24,16 @@ use super::lives::{Lived, Lives};
 use crate::world::trouble::Closed;
 use crate::world::{SiteIndex, World};
 
-/// Longest that a caller waits for a reply.
+/// Longest time that a caller waits for a reply.
 const DEADLINE: DurationMs = DurationMs(10_000);
-/// How much later than that a late request may still arrive.
+/// Longest time after the deadline at which a late request may still arrive.
 const LATEST: DurationMs = DurationMs(15_000);
-/// The bit of the dice that says that nobody hears of a request that came twice.
+/// The bit of the random number that says that the reply to a doubled request is lost.
 const REPLY_LOST: u64 = 1 << 32;
-/// How soon after it goes on a frozen site comes to what it was told.
+/// Longest time after a thaw until a frozen site carries out its pending requests.
 const THAW_LOOK: DurationMs = DurationMs(5_000);
 
-/// One simulated site as one control plane sees it.
+/// A simulated site as seen by one control plane.
 #[derive(Clone)]
 pub(super) struct SimulatedSite {
     pub(super) name: SiteName,
@@ -43,9 +43,9 @@ pub(super) struct SimulatedSite {
     pub(super) call_faults: Arc<CallFaultModel>,
     pub(super) kill_switch: Arc<KillSwitch>,
     pub(super) lives: Arc<Lives>,
-    /// Whose control plane it is.
+    /// Instance of the control plane.
     pub(super) instance: InstanceId,
-    /// Whether it tells of changes, or is only asked.
+    /// True if the site sends hints about changes; otherwise it is only polled.
     pub(super) hints: bool,
 }
 
@@ -69,7 +69,8 @@ impl SimulatedSite {
         self.meet(self.call_faults.draw(), call, None, act).await
     }
 
-    /// The same for a call that may be answered as if it had been carried out.
+    /// Carries a call like [`SimulatedSite::call`]; a fault may answer `pretended` without carrying
+    /// it out.
     async fn call_or_pretend<T: Send + 'static>(
         &self,
         call: CallKind,
@@ -80,7 +81,7 @@ impl SimulatedSite {
             .await
     }
 
-    /// The same for a call of which it is known what becomes of it.
+    /// Carries a call whose fate is already drawn.
     pub(super) async fn meet<T: Send + 'static>(
         &self,
         fate: CallFate,
@@ -97,7 +98,7 @@ impl SimulatedSite {
         let act = Arc::new(act);
         let fault = fate.fault.filter(|fault| fault.concerns(call));
         let answer = match fault {
-            // Nothing goes wrong on the way: it arrives and is carried out at once.
+            // Nothing goes wrong on the way: the call arrives and is carried out at once.
             None => match self.visit(&*act) {
                 Ok(answer) => answer,
                 Err(closed) => return self.closed(closed, call, act).await,
@@ -119,7 +120,7 @@ impl SimulatedSite {
         answer
     }
 
-    /// Does something at the site, if it lets anybody in.
+    /// Acts at the site, unless it turns callers away.
     fn visit<T>(&self, act: &impl Fn(&mut World, SiteIndex) -> T) -> Result<T, Closed> {
         self.world.at(self.clock.now(), |world: &mut World| {
             match world.turn_away(self.index, self.instance) {
@@ -149,7 +150,7 @@ impl SimulatedSite {
         });
     }
 
-    /// What callers learn while the site lets nobody in.
+    /// Answers a caller whom the site turns away.
     async fn closed<T: Send + 'static>(
         &self,
         closed: Closed,
@@ -166,8 +167,8 @@ impl SimulatedSite {
             }
             Closed::Frozen => {}
         }
-        // What it has in its hands by then is carried out when it goes on; the rest runs
-        // under a time-out there.
+        // Requests that the site has accepted by then are carried out after the thaw; the others
+        // run under a time-out there.
         if FaultKind::Late.concerns(call) {
             let site = self.clone();
             actix_rt::spawn(async move {
@@ -186,7 +187,7 @@ impl SimulatedSite {
             .read(|world| world.sites()[self.index.index()].ailments().frozen)
     }
 
-    /// Makes a status say what is not so, if that is its fate.
+    /// Falsifies a status if the fate says so.
     fn falsify(&self, fate: CallFate, status: &mut SiteStatus) {
         let Some(fault) = fate.fault else { return };
         let is_false = match fault {
@@ -205,7 +206,7 @@ impl SimulatedSite {
         }
     }
 
-    /// Carries a call out, or not, as its fault has it.
+    /// Carries a call out, or not, depending on its fault.
     async fn strike<T: Send + 'static>(
         &self,
         fault: FaultKind,
@@ -231,7 +232,7 @@ impl SimulatedSite {
             FaultKind::Doubled => {
                 let answer = self.carry_out(&*act);
                 self.carry_out_later(DurationMs(dice % LATEST.0), act);
-                // A caller who has its answer does not look how often it arrived.
+                // A caller who has its answer does not check how often the request arrived.
                 if dice & REPLY_LOST == 0 {
                     return answer;
                 }
@@ -247,7 +248,7 @@ impl SimulatedSite {
                 ))
             }
             FaultKind::NoEffect if pretended.is_some() => pretended.ok_or_else(lost),
-            // Without a word from the hook: it is planned, and there may be many.
+            // Planned without a report from the hook, as there may be many.
             FaultKind::AdapterPanics => {
                 self.lives.note(self.clock.now(), Lived::Planted(None));
                 resume_unwind(Box::new("an adapter panicked"))
@@ -257,7 +258,7 @@ impl SimulatedSite {
     }
 }
 
-/// Leaves out what a status says of some attempts; whether it said anything of them.
+/// Removes what a status says of some attempts. Returns true if it said anything of them.
 fn cut_short(status: &mut SiteStatus, dice: u64) -> bool {
     let kept = dice as usize % status.attempts.len().max(1);
     let mut said = false;

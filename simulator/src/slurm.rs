@@ -1,6 +1,6 @@
 //! A simulated site that is driven by the real adapter of Slurm: its commands and its wrappers'
-//! files are answered from the world, and what carries calls is what carries those of the others.
-//! Files of the site go by the plain way: in this world they have no bytes.
+//! files are answered from the world, and its calls are carried like those of other sites. Files of
+//! the site bypass the adapter: in this world they have no bytes.
 
 mod request;
 
@@ -33,13 +33,13 @@ pub(super) struct SlurmCluster {
 }
 
 impl SlurmCluster {
-    /// The site as the adapter sees it.
+    /// Builds the site as the adapter sees it.
     ///
     /// # Errors
-    /// The adapter does not take its configuration.
+    /// Fails if the adapter rejects its configuration.
     pub(super) fn new(plain: SimulatedSite) -> Result<Self, SiteError> {
         let told = plain.world.read(|world| world.describe(plain.index));
-        // Nothing is copied by it.
+        // The agent copies nothing here.
         let agent = vec!["/nowhere/agent".into()];
         let total = Resources::processors(told.total.processors);
         let mut config = SlurmConfig::new(plain.name.clone(), PathBuf::from(ROOT), total, agent);
@@ -50,7 +50,7 @@ impl SlurmCluster {
     }
 }
 
-/// Runs what the adapter asks for in the world.
+/// Runs in the world what the adapter asks for.
 struct SimulatedExec(SimulatedSite);
 
 impl fmt::Debug for SimulatedExec {
@@ -85,7 +85,7 @@ impl SimulatedExec {
             .await
     }
 
-    /// A number of idle processors that is not so, if that is its fate.
+    /// Returns a wrong number of idle processors if the fault says so.
     fn wrong_idle(&self, fault: Option<FaultKind>, dice: u64, call: CallKind) -> Option<u32> {
         let site = self.0.index.index();
         let (total, idle) = self.0.world.read(|world| {

@@ -1,5 +1,5 @@
-//! Actors that take no messages for a while, and mailboxes that are full meanwhile, as a seed
-//! draws them. Both are messages like any other, so that they strike in every build.
+//! Actors that take no messages for a while, and mailboxes that are full meanwhile, as drawn from a
+//! seed. Both are messages like any other, so they work in every build.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,7 @@ use super::kinds::FaultKind;
 use super::lives::{Lived, Lives};
 use super::tally::StrikeTally;
 
-/// Kinds of actors that take messages; nobody tells a claim timer anything.
+/// Kinds of actors that take messages; a claim timer gets none.
 pub const KINDS: [ActorKind; 10] = [
     ActorKind::Journal,
     ActorKind::Intake,
@@ -44,26 +44,26 @@ pub const KINDS: [ActorKind; 10] = [
     ActorKind::Transfer,
 ];
 
-/// A mailbox that is to be full has room for so many messages at most.
+/// Highest bound of a mailbox that is to be full, in messages.
 const ROOM_MAX: usize = 4;
 
-/// How often which actors stall.
+/// Frequency and length of stalls, and the actors that stall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stalls {
-    /// Which of [`KINDS`].
+    /// True for each of [`KINDS`] that stalls.
     pub kinds: [bool; KINDS.len()],
-    /// Between two stalls, at most.
+    /// Longest time between two stalls.
     pub pause_max: DurationMs,
     /// Longest stall.
     pub lasts_max: DurationMs,
     /// Share of the stalls during which the mailbox is full, in parts per million.
     pub full: u32,
-    /// From then on nobody begins to stall.
+    /// Time from which on no stall begins.
     pub until: Timestamp,
 }
 
 impl Stalls {
-    /// The kinds that are struck.
+    /// Lists the kinds of actors that stall.
     pub fn kinds(&self) -> impl Iterator<Item = ActorKind> {
         KINDS
             .into_iter()
@@ -90,33 +90,33 @@ impl fmt::Display for Stalls {
     }
 }
 
-/// What a control plane that is to stall now and then is known by.
+/// Access to the control plane whose actors stall.
 pub(super) struct Patient {
     pub(super) shared: Arc<Shared>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) tally: Arc<StrikeTally>,
     pub(super) lives: Arc<Lives>,
-    /// Until when the mailbox of the intake is full; who is turned away there tells nobody
-    /// else.
+    /// Time until which the mailbox of the intake is full. A sender that is turned away there tells
+    /// nobody else.
     pub(super) intake_full_until: Arc<AtomicU64>,
 }
 
-/// Takes no message for so long.
+/// Makes an actor take no message for this long.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Stall {
     lasts: DurationMs,
-    /// What its mailbox can take in afterwards.
+    /// The bound of its mailbox afterwards.
     bound: usize,
-    /// So much it can take in meanwhile, if it is to be full.
+    /// The bound of its mailbox meanwhile, if it is to be full.
     room: Option<usize>,
-    /// Fills the mailbox to its bound; with how many messages.
+    /// Fills the mailbox to its bound; returns the number of messages.
     fill: Box<dyn FnOnce() -> usize + Send>,
-    /// It is over, and some message had to wait.
+    /// Called when the stall is over, with true if some message had to wait.
     struck: Box<dyn FnOnce(bool) + Send>,
 }
 
-/// Takes up room.
+/// A message that only takes up room.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct MailboxFiller;
@@ -143,8 +143,8 @@ where
     }));
 }
 
-/// Whether more than so many messages are in the mailbox: then one more fills it, and the
-/// next but one is turned away.
+/// Returns true if more than `count` messages are in the mailbox: then one more fills it, and the
+/// second one is turned away.
 fn more_wait_than<A>(count: usize, ctx: &mut Context<A>) -> bool
 where
     A: Actor<Context = Context<A>> + Handler<MailboxFiller>,
@@ -183,7 +183,7 @@ stalls!(
 );
 stalls!(ClusterActor, JobActor, TransferActor);
 
-/// From now on actors stall, if any do, each at most once at a time.
+/// Makes actors stall from now on, each at most once at a time.
 pub(super) async fn strike(stalls: Option<Stalls>, seed: u64, patient: Patient) {
     let Some(stalls) = stalls else { return };
     let mut chance = StdRng::seed_from_u64(seed ^ 0x7374_616c_6c73);
@@ -235,7 +235,7 @@ fn any_of(kind: ActorKind, actors: &ActorRegistry, chance: &mut StdRng) -> Optio
 }
 
 impl Patient {
-    /// Has one stall; whether it lives.
+    /// Makes one actor stall. Returns true if it lives.
     fn stall(&self, id: &ActorId, lasts: DurationMs, room: Option<usize>) -> bool {
         let tally = self.tally.clone();
         let kind = id.kind();

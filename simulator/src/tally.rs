@@ -1,21 +1,21 @@
-//! How often each kind of trouble struck with effect, and at which step of the protocol.
+//! Counts of faults that had an effect, by kind and by step of the protocol.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::kinds::FaultKind;
 use crate::world::trouble::{StruckFault, count};
 
-/// A count that whoever brings trouble adds to.
+/// A shared count of the injected faults that had an effect.
 #[derive(Debug, Default)]
 pub struct StrikeTally(Mutex<StruckFault>);
 
 impl StrikeTally {
-    /// Counts one strike.
+    /// Counts one fault.
     pub fn count(&self, kind: FaultKind, step: &'static str) {
         count(&mut self.lock(), kind, step);
     }
 
-    /// All strikes so far.
+    /// Returns the counts so far.
     pub fn struck(&self) -> StruckFault {
         self.lock().clone()
     }

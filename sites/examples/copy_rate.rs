@@ -1,5 +1,5 @@
-//! How fast one copy is without a limit: copying, digesting and flushing 1 GB by
-//! an agent, against `cp`, a flush and a digest one after the other.
+//! Measures how fast one copy is without a limit: an agent copies, digests and flushes 1 GB,
+//! against `cp`, a flush and a digest one after the other.
 //!
 //! `cargo run --release -p cospan-sites --example copy_rate -- [DIRECTORY] [MB] [ROUNDS]`
 //! The directory must be on a disk. Both alternate; medians are quoted.

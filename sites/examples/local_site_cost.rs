@@ -1,5 +1,5 @@
-//! What a local site costs its control plane: polling live attempts, and running
-//! attempts from submission to exit through the whole adapter.
+//! Measures what a local site costs its control plane: polling live attempts, and running attempts
+//! from submission to exit through the whole adapter.
 //!
 //! `cargo run --release -p cospan-sites --example local_site_cost [seconds per figure]`
 
@@ -27,7 +27,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Attempts that are alive while polls are measured.
 const LIVE: u64 = 64;
-/// Between two polls.
+/// The pause between two polls.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
 fn tag(job: u64) -> AttemptTag {
@@ -63,7 +63,7 @@ fn go() -> GateDecision {
     })
 }
 
-/// Asks, woken by hints, until the attempt is as awaited.
+/// Polls, woken by hints, until the attempt is as awaited.
 async fn await_seen(
     site: &LocalSite,
     tag: AttemptTag,
@@ -98,7 +98,7 @@ async fn run(site: &LocalSite, tag: AttemptTag) -> Result<()> {
     }
 }
 
-/// Attempts per second, so many at once.
+/// Measures attempts per second, with `at_once` of them at a time.
 async fn rate(
     site: &Arc<LocalSite>,
     jobs: &Arc<AtomicU64>,
@@ -127,7 +127,7 @@ async fn rate(
     Ok(f64::from(done) / started.elapsed().as_secs_f64())
 }
 
-/// Share of one core that this process uses while `LIVE` attempts are polled.
+/// Returns the share of one core that this process uses while it polls `LIVE` attempts.
 async fn polling_percent(site: &LocalSite, length: Duration) -> Result<f64> {
     let tags: Vec<AttemptTag> = (1_000_000..1_000_000 + LIVE).map(tag).collect();
     for tag in &tags {

@@ -1,4 +1,4 @@
-//! What the wrapper costs on this machine.
+//! Measures what the wrapper costs on this machine.
 //!
 //! `cargo run --release -p cospan-sites --example wrapper_cost [seconds per figure] [shell]`
 

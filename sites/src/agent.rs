@@ -1,5 +1,5 @@
-//! What is done at a site of a batch system, by a shell script that comes with each request:
-//! nothing of ours needs to be installed there. Its text says what requests and answers are.
+//! The agent of a batch system's site: a shell script that comes with each request, so that nothing
+//! of ours needs to be installed there. The script says what requests and answers are.
 
 pub(crate) mod left;
 pub(crate) mod site_time;
@@ -16,69 +16,69 @@ use cospan_domain::ids::SiteName;
 use crate::exec::{CommandOutput, Exec, ExecCommand, ExecError, ExecLane, Work};
 use crate::port::SiteError;
 
-/// What failures and the site's root are.
+/// The beginning of every script: what failures and the site's root are.
 const BEGINNING: &str = include_str!("agent/beginning.sh");
 
-/// How attempts are submitted.
+/// The part that submits attempts.
 const SUBMISSION: &str = include_str!("agent/submission.sh");
 
-/// Files of the site, where only an agent can reach them.
+/// The part for files of the site that only an agent can reach.
 const FILES: &str = include_str!("agent/files.sh");
 
-/// How a directory becomes the root: seldom, and not with each request.
+/// The part that makes a directory the root: used seldom, so not sent with each request.
 const PLACE: &str = include_str!("agent/place.sh");
 
 /// The part that belongs to no batch system. It is never a file of the site.
 const COMMON: &str = include_str!("agent/agent.sh");
 
-/// The text of a site's agent, with the batch system's own parts: the one that submits, and the
-/// rest.
+/// Returns the script of a site's agent, with the two parts of its batch system: the one
+/// that submits, and the rest.
 pub(crate) fn text(submits: &str, manager: &[&str]) -> Arc<str> {
     text_of(&[&[SUBMISSION, submits, FILES], manager, &[COMMON]].concat())
 }
 
-/// The text by which a directory is made the root of a site.
+/// Returns the script that makes a directory the root of a site.
 fn initialises() -> Arc<str> {
     text_of(&[PLACE])
 }
 
-/// A text of these parts, behind what all begin with.
+/// Joins these parts, behind the beginning that all scripts share.
 pub(crate) fn text_of(parts: &[&str]) -> Arc<str> {
     [&[BEGINNING], parts].concat().concat().into()
 }
 
-/// Commands of the batch system are given up so long before the agent itself is.
+/// Commands of the batch system are given up this long before the agent itself is.
 const RESERVE: Duration = Duration::from_secs(3);
 
-/// Longest that it takes to read or copy one file at the site.
+/// The longest that reading or copying one file at the site may take.
 const FILE_LONGEST: Duration = Duration::from_secs(3_600);
 
-/// Of a text that is read line by line, at most so much: the shell reads byte by byte.
+/// Longest text, in bytes, that is sent line by line: the shell reads it byte by byte.
 const TEXT_MAX: usize = 4 << 10;
 
-/// Most that an answer may be: a poll of ten thousand jobs is half a megabyte.
+/// Longest answer, in bytes: a poll of ten thousand jobs takes half a megabyte.
 const ANSWER_MAX: usize = 32 << 20;
 
-/// Has things done at one site.
+/// The client of the agent at one site.
 #[derive(Debug, Clone)]
 pub(crate) struct SiteAgent {
     pub(crate) exec: Arc<dyn Exec>,
     /// See [`text`].
     pub(crate) text: Arc<str>,
     pub(crate) site: SiteName,
-    /// As the site names it.
+    /// The root, as the site names it.
     pub(crate) root: PathBuf,
     pub(crate) environment: BTreeMap<OsString, OsString>,
-    /// Longest that a request takes.
+    /// The longest that a request may take.
     pub(crate) deadline: Duration,
 }
 
-/// Why a request was not fulfilled.
+/// The reason why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AgentFailure {
-    /// What the port calls it.
+    /// An error of the port.
     Site(SiteError),
-    /// What `install` brings is not there; certainly nothing was done.
+    /// A part that `install` brings is missing; certainly nothing was done.
     NotInstalled,
 }
 
@@ -101,24 +101,24 @@ impl From<ExecError> for SiteError {
     }
 }
 
-/// What an agent reads.
+/// The input of an agent.
 #[derive(Debug, Default)]
 pub(crate) struct AgentRequest(Vec<u8>);
 
 impl AgentRequest {
-    /// A line; what it says must be without line breaks.
+    /// Adds a line; `rest` must have no line breaks.
     pub(crate) fn line(&mut self, key: &str, rest: &str) {
         self.0
             .extend_from_slice(format!("{key} {rest}\n").as_bytes());
     }
 
-    /// A file as it is.
+    /// Adds a file as it is.
     pub(crate) fn file(&mut self, name: &str, bytes: &[u8]) {
         self.line("file", &format!("{name} {}", bytes.len()));
         self.0.extend_from_slice(bytes);
     }
 
-    /// A file that is text, if it is as short as those of most attempts: no program is started for it.
+    /// Adds a file as text if it is as short as most are: no program is started for that.
     pub(crate) fn text(&mut self, name: &str, bytes: &[u8]) {
         if bytes.len() > TEXT_MAX || bytes.contains(&0) || !bytes.ends_with(b"\n") {
             return self.file(name, bytes);
@@ -128,38 +128,38 @@ impl AgentRequest {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Bytes and nothing else, of a length that the agent is told in its words.
+    /// Makes a request of bytes alone; the agent learns their length from its arguments.
     pub(crate) fn bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// Whole.
+    /// Completes the request.
     pub(crate) fn end(mut self) -> Self {
         self.0.extend_from_slice(b"end\n");
         self
     }
 }
 
-/// The lines of an answer that was given to its end.
+/// The lines of a complete answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AgentAnswer(pub(crate) String);
 
 impl AgentAnswer {
-    /// What follows a key in each line that begins with it.
+    /// Returns what follows a key in each line that begins with it.
     pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0
             .lines()
             .filter_map(move |line| line.strip_prefix(key)?.strip_prefix(' '))
     }
 
-    /// What follows a key in the last line that begins with it.
+    /// Returns what follows a key in the last line that begins with it.
     pub(crate) fn last<'a>(&'a self, key: &'a str) -> Option<&'a str> {
         self.all(key).last()
     }
 }
 
 impl SiteAgent {
-    /// Has one thing done.
+    /// Sends one request and reads the answer.
     pub(crate) async fn ask(
         &self,
         words: &[impl AsRef<OsStr>],
@@ -174,7 +174,7 @@ impl SiteAgent {
 
     /// Makes the root, or finds that it is the site's already.
     pub(crate) async fn initialise(&self) -> Result<(), SiteError> {
-        // What a path says twice, or a slash at its end, would get past what is asked of a name.
+        // Two slashes in a row, or one at the end, would get past the check of the name.
         let root = self.root.components().collect();
         let agent = Self {
             text: initialises(),
@@ -185,19 +185,19 @@ impl SiteAgent {
         Ok(())
     }
 
-    /// Has something done that takes as long as the file is.
+    /// Sends a request that may take as long as a large file needs.
     pub(crate) async fn patiently(&self, words: &[&str]) -> Result<AgentAnswer, SiteError> {
         let mut command = self.command(words, AgentRequest::default(), ExecLane::Control);
         command.deadline = FILE_LONGEST;
         Ok(read(&self.exec.run(command).await?)?)
     }
 
-    /// Longest that a command of the batch system takes.
+    /// Returns the longest that a command of the batch system may take, in seconds.
     fn seconds(&self) -> u64 {
         self.deadline.saturating_sub(RESERVE).as_secs().max(1)
     }
 
-    /// The same where nobody else would end it, in words.
+    /// Returns `seconds` as an argument, or 0 where whoever runs the agent ends what is overdue.
     pub(crate) fn limit(&self) -> String {
         if self.exec.ends_overdue() {
             0

@@ -1,4 +1,4 @@
-//! The machine's clock, and the same as if nobody set it.
+//! The machine's clock, and a steady one without the steps in which somebody sets it.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use cospan_domain::units::Timestamp;
 use tracing::warn;
 
-/// What the machine's clock shows.
+/// Returns what the machine's clock shows.
 pub fn of_machine() -> Timestamp {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -17,8 +17,8 @@ pub fn of_machine() -> Timestamp {
 /// Milliseconds since some moment.
 type ClockSource = Box<dyn Fn() -> i64 + Send + Sync>;
 
-/// The machine's clock, but for the steps in which somebody sets it: deadlines go
-/// on as if it had not been set, until the next start. Small corrections are followed.
+/// The machine's clock without the steps in which somebody sets it: deadlines go on as if it had
+/// not been set, until the next start. Small corrections are followed.
 pub struct SteadyClock {
     system: ClockSource,
     steady: ClockSource,
@@ -27,19 +27,19 @@ pub struct SteadyClock {
 
 #[derive(Debug, Clone, Copy)]
 struct FollowedClock {
-    /// From the steady reading to what is shown.
+    /// Added to the steady reading, it gives what is shown.
     offset_ms: i64,
-    /// Steps that were passed over, in sum.
+    /// The sum of the steps that were left out.
     absorbed_ms: i64,
     read_at: i64,
 }
 
 impl SteadyClock {
-    /// A larger difference is a step, apart from what a correction of one part in a
-    /// thousand brings about between two readings.
+    /// A larger difference, in ms, is a step, apart from a correction of one part in a
+    /// thousand between two readings.
     const STEP_MS: i64 = 1_000;
 
-    /// The one of this process: whoever compares its times with another's has the same.
+    /// Returns the clock of this process: all whose times are compared must share it.
     pub fn of_machine() -> Arc<Self> {
         static MACHINE: OnceLock<Arc<SteadyClock>> = OnceLock::new();
         MACHINE
@@ -55,7 +55,7 @@ impl SteadyClock {
             .clone()
     }
 
-    /// Follows `system` by its corrections and `steady` by its length.
+    /// Follows the corrections of `system`, and takes lengths from `steady`.
     pub fn new(system: ClockSource, steady: ClockSource) -> Self {
         let read_at = steady();
         let followed = FollowedClock {
@@ -70,7 +70,7 @@ impl SteadyClock {
         }
     }
 
-    /// Now.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         let system = (self.system)();
         let steady = (self.steady)();

@@ -1,8 +1,8 @@
-//! What every site adapter must do, as tests over a [`SiteFixture`]. An adapter calls
+//! The tests that every site adapter must pass, over a [`SiteFixture`]. An adapter calls
 //! [`site_contract!`](crate::site_contract) in its tests.
 //!
-//! Nothing here waits for a fixed time to be right: conditions are awaited with
-//! a generous deadline, so that slow sites pass too.
+//! No test waits for a fixed time: conditions are awaited with a generous deadline, so
+//! that slow sites pass too.
 
 #![allow(
     clippy::unwrap_used,
@@ -56,20 +56,20 @@ pub trait SiteFixture: Send + Sync {
     /// Makes it reachable again, as it was.
     fn bring_back(&self);
 
-    /// Ends everything of an attempt that runs, so that it leaves no word.
+    /// Ends all processes of an attempt that runs, so that it records no end.
     fn lose(&self, tag: AttemptTag);
 
     /// Puts a user's file at the site.
     fn put_user_file(&self, path: &RelPath, bytes: &[u8]);
 
-    /// A host that answers, and how long a message takes there and back.
+    /// A host that answers, and the round trip to it.
     fn near(&self) -> (HostName, DurationUs);
 
     /// A host that does not answer.
     fn mute(&self) -> HostName;
 }
 
-/// How long a condition may take to come true.
+/// The longest that a condition may take to come true.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The tag of the attempt that a test works with.
@@ -98,12 +98,12 @@ pub fn script(text: &str) -> Program {
     program("/bin/sh", &["-c", text])
 }
 
-/// An order of one processor with ordinary limits.
+/// Makes a request for one processor with ordinary limits.
 pub fn order(tag: AttemptTag, program: Program) -> SubmitRequest {
     SubmitRequest::plain(tag, program, DurationMs::from_secs(600))
 }
 
-/// The decision to open.
+/// Makes the decision to open the gate.
 pub fn go() -> GateDecision {
     let peer = |attempt, host: &str| Peer {
         attempt: Attempt(attempt),
@@ -121,7 +121,7 @@ pub fn go() -> GateDecision {
     })
 }
 
-/// Asks until the observation is what is awaited.
+/// Polls until the observation is as awaited.
 pub async fn await_seen(
     site: &dyn Site,
     tag: AttemptTag,
@@ -142,7 +142,7 @@ pub async fn await_seen(
     }
 }
 
-/// Submits and waits until it waits at the gate.
+/// Submits an attempt and waits until it is at its gate.
 pub async fn bring_to_gate(site: &dyn Site, order: &SubmitRequest) {
     site.submit(order).await.unwrap();
     await_seen(site, order.tag, |seen| {
@@ -174,7 +174,7 @@ pub async fn run(site: &dyn Site, order: &SubmitRequest) -> ExitCause {
     await_exit(site, order.tag).await
 }
 
-/// What a payload printed; nothing if it has not come so far.
+/// Returns what a payload printed; nothing if it has not begun.
 pub async fn printed(site: &dyn Site, tag: AttemptTag) -> String {
     match site
         .read(&Readable::Log(tag, PayloadStream::Stdout), Bytes(0), 60_000)
@@ -186,7 +186,7 @@ pub async fn printed(site: &dyn Site, tag: AttemptTag) -> String {
     }
 }
 
-/// Waits until a payload printed something with this in it.
+/// Waits until the output of a payload contains this text.
 pub async fn await_printed(site: &dyn Site, tag: AttemptTag, awaited: &str) {
     let started = Instant::now();
     while !printed(site, tag).await.contains(awaited) {
@@ -195,7 +195,7 @@ pub async fn await_printed(site: &dyn Site, tag: AttemptTag, awaited: &str) {
     }
 }
 
-/// Waits until so many processors are idle.
+/// Waits until this many processors are idle.
 pub async fn await_idle(site: &dyn Site, processors: u32) {
     let started = Instant::now();
     loop {
@@ -211,7 +211,7 @@ pub async fn await_idle(site: &dyn Site, processors: u32) {
     }
 }
 
-/// Ends the wrapper and the payload of an attempt that runs on this machine, below this directory.
+/// Kills the wrapper and the payload of an attempt that runs on this machine, below this directory.
 pub fn kill_all_of(root: &Path, tag: AttemptTag) {
     let file = |name: &str| std::fs::read(root.join(format!("attempts/{tag}/{name}"))).unwrap();
     let wrapper = state::ready(&file("ready"), tag).unwrap().wrapper.pid;
@@ -236,9 +236,9 @@ fn content_of(bytes: &[u8]) -> Content {
     }
 }
 
-/// One test per promise, each on a new fixture: `site_contract!(|| MyFixture::new())`. Where a
-/// fixture needs what may not be there, `site_contract!(perhaps || ...)` takes a closure that
-/// gives an `Option`, and says itself why there is none.
+/// Makes one test of each rule, each on a new fixture: `site_contract!(|| MyFixture::new())`. If a
+/// fixture needs what may be missing, `site_contract!(perhaps || ...)` takes a closure that returns
+/// an `Option`, and prints itself why there is none.
 #[macro_export]
 macro_rules! site_contract {
     (perhaps $fixture:expr) => {

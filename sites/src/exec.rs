@@ -1,6 +1,5 @@
-//! Commands at a site: what every adapter of a batch system does is done through this port, so
-//! that a site of this machine, one that is reached over a network and a simulated one take
-//! the same way.
+//! The port for commands at a site. Every adapter of a batch system works through it, so that a
+//! site of this machine, one that is reached over a network and a simulated one take the same way.
 
 pub mod child;
 pub mod ssh;
@@ -14,25 +13,25 @@ use std::time::Duration;
 use async_trait::async_trait;
 use thiserror::Error;
 
-/// What is run at a site.
+/// The program or script that is run at a site.
 #[derive(Debug, Clone)]
 pub enum Work {
     /// Program and arguments. No shell reads them on their way.
     Program(Vec<OsString>),
-    /// A text of ours for a POSIX shell, and the words that it gets as arguments. Only the text
-    /// is read by a shell. It keeps to deadlines itself.
+    /// A script of ours for a POSIX shell, and the words that it gets as arguments. The shell reads
+    /// only the text. It keeps to deadlines itself.
     Script {
-        /// The same for all that is run at one site in one lane.
+        /// The script: the same for all that is run at one site in one lane.
         text: Arc<str>,
-        /// Its arguments.
+        /// The arguments.
         words: Vec<OsString>,
     },
 }
 
-/// Which way a command takes to a site that has a narrow one.
+/// The way that a command takes to a site that has a narrow one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecLane {
-    /// Short requests and answers of text without NUL; several at the same time.
+    /// Short requests, and answers of text without NUL; several at the same time.
     Control,
     /// Contents of files; one after the other, and never in the way of the others.
     Bulk,
@@ -41,26 +40,26 @@ pub enum ExecLane {
 /// A command to be run at a site.
 #[derive(Debug, Clone)]
 pub struct ExecCommand {
-    /// What is run.
+    /// The program or script to run.
     pub work: Work,
-    /// How it gets there.
+    /// The way to the site.
     pub lane: ExecLane,
-    /// What it reads from its standard input, which then ends. A command may leave it unread.
+    /// The standard input, which then ends. A command may leave it unread.
     pub input: Vec<u8>,
-    /// Variables set for it, beside the few that the site gives everyone.
+    /// Variables set for it, besides the few that the site gives everyone.
     pub environment: BTreeMap<OsString, OsString>,
-    /// Longest run; whatever still runs then is given up.
+    /// The longest run; whatever still runs then is given up.
     pub deadline: Duration,
-    /// Most that it may print. More is an error.
+    /// The most that it may print, in bytes. More is an error.
     pub output_max: usize,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandExit {
-    /// With an exit code.
+    /// It ended with an exit code.
     Code(i32),
-    /// By a signal.
+    /// A signal ended it.
     Signal(i32),
 }
 
@@ -73,18 +72,18 @@ impl fmt::Display for CommandExit {
     }
 }
 
-/// What a command printed, and how it ended.
+/// The output of a command, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutput {
-    /// How it ended.
+    /// The end of the command.
     pub ended: CommandExit,
-    /// Standard output, whole.
+    /// All of standard output.
     pub stdout: Vec<u8>,
     /// Some of standard error, for people.
     pub stderr: Vec<u8>,
 }
 
-/// Why there is no output.
+/// The reason why there is no output.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExecError {
     /// It was not started: certainly nothing was done.
@@ -105,7 +104,7 @@ pub trait Exec: fmt::Debug + Send + Sync {
     /// Runs a command to its end.
     async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError>;
 
-    /// Whether all that a command started ends with its deadline, without a word of its own.
+    /// Returns true if all that a command started ends at its deadline, without a limit of its own.
     fn ends_overdue(&self) -> bool {
         false
     }

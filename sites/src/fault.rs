@@ -1,12 +1,11 @@
-//! A site that goes wrong on order: wraps any `Site` and does what its
-//! [`Faults`] say, per kind of call, switched at run time by a handle or, for a
-//! server in another process, by a control file.
+//! A site that fails on purpose: wraps any `Site` and injects what its [`Faults`] say, per kind of
+//! call, switched at run time by a handle or, for a server in another process, by a control file.
 //!
-//! A fault strikes the answer, the effect, or both; how often it did is counted,
-//! because a fault that changed nothing has shown nothing.
+//! A fault changes the answer, the effect, or both. We count how often it did, because a fault that
+//! changed nothing has shown nothing.
 //!
-//! Faults are armed by hand, call by call, or injected: a share of the calls, drawn
-//! from a seed, in a window of time that ends by itself.
+//! Faults are armed by hand, call by call, or injected: a share of the calls, drawn from a seed, in
+//! a window of time that ends by itself.
 
 mod control;
 mod injection;
@@ -27,7 +26,7 @@ use tokio::time::Instant;
 
 use crate::port::CallKind;
 
-/// What goes wrong.
+/// A thing that goes wrong with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InjectedFault {
     /// `NotSent`, without effect.
@@ -44,7 +43,7 @@ pub enum InjectedFault {
     Delay(Duration),
     /// The call waits until the fault is lifted, and then happens.
     Freeze,
-    /// A status tells `Unknown` of every attempt, and nothing idle. Other calls: as `LostAfter`.
+    /// A status reports every attempt as `Unknown`, and nothing idle. Other calls: as `LostAfter`.
     Unknown,
     /// A status lies that every attempt is absent, and nothing idle. Other calls: as `LostAfter`.
     Absent,
@@ -52,15 +51,15 @@ pub enum InjectedFault {
     NoneIdle,
     /// The request arrives twice; the second answer comes back.
     Doubled,
-    /// It is carried out at once; its answer comes this much later.
+    /// The call is carried out at once; its answer comes this much later.
     LateAnswer(Duration),
-    /// The call waits until the fault is over, and then happens. Once it has waited this long
-    /// it ends without effect: `OutcomeUnknown`.
+    /// The call waits until the fault is over, and then happens. Once it has waited this long it
+    /// ends without effect: `OutcomeUnknown`.
     Hang(Duration),
 }
 
 impl InjectedFault {
-    /// Its name in plans, reports and metrics.
+    /// Returns its name in plans, reports and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             InjectedFault::NotSent => "not-sent",
@@ -83,7 +82,7 @@ impl InjectedFault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Armed {
     fault: InjectedFault,
-    /// Calls that it still strikes; `None` for all until it is lifted.
+    /// Calls that it still affects; `None` for all until it is lifted.
     left: Option<u64>,
 }
 
@@ -94,11 +93,11 @@ struct FaultState {
     injected: Injected,
 }
 
-/// The handle by which faults are switched; clones switch the same.
+/// The handle that switches faults; clones switch the same ones.
 #[derive(Debug, Clone)]
 pub struct Faults {
     state: Arc<Mutex<FaultState>>,
-    /// Wakes what is frozen.
+    /// Wakes calls that are frozen.
     changed: Arc<watch::Sender<u64>>,
 }
 
@@ -112,17 +111,17 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// None yet.
+    /// Makes one without faults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Strikes every call of a kind until it is lifted.
+    /// Affects every call of a kind until the fault is lifted.
     pub fn arm(&self, call: CallKind, fault: InjectedFault) {
         self.change(|state| state.armed.extend([(call, Armed { fault, left: None })]));
     }
 
-    /// Strikes the next `count` calls of a kind.
+    /// Affects the next `count` calls of a kind.
     pub fn arm_next(&self, call: CallKind, fault: InjectedFault, count: u64) {
         let armed = Armed {
             fault,
@@ -131,19 +130,19 @@ impl Faults {
         self.change(|state| state.armed.extend([(call, armed)]));
     }
 
-    /// Strikes calls of every kind.
+    /// Affects calls of every kind.
     pub fn arm_all(&self, fault: InjectedFault) {
         CallKind::ALL
             .into_iter()
             .for_each(|call| self.arm(call, fault));
     }
 
-    /// Calls of a kind go well again; frozen ones go on.
+    /// Lets calls of a kind go well again; frozen ones go on.
     pub fn lift(&self, call: CallKind) {
         self.change(|state| state.armed.retain(|armed, _| *armed != call));
     }
 
-    /// All calls go well again.
+    /// Lets all calls go well again.
     pub fn lift_all(&self) {
         self.change(|state| {
             state.armed.clear();
@@ -151,29 +150,28 @@ impl Faults {
         });
     }
 
-    /// Strikes calls as these injections say, instead of those before. What those came to is
-    /// forgotten.
+    /// Injects these faults instead of the earlier ones, and forgets the tallies of those.
     pub fn inject(&self, injections: Vec<Injection>) {
         self.change(|state| state.injected = Injected::new(injections));
     }
 
-    /// What the latest injections came to, by the name of the fault and the kind of call; kept
-    /// when they are over.
+    /// Returns the tallies of the latest injections, by the name of the fault and the kind of call;
+    /// they are kept when the injections are over.
     pub fn tallies(&self) -> BTreeMap<(&'static str, CallKind), FaultTally> {
         self.state().injected.tallies().clone()
     }
 
-    /// How many calls of a kind were struck.
+    /// Returns how many calls of a kind an armed fault has affected.
     pub fn struck(&self, call: CallKind) -> u64 {
         self.state().struck.get(&call).copied().unwrap_or(0)
     }
 
-    /// Replaces everything that is armed, unless it is the same already.
+    /// Replaces everything that is armed.
     fn set(&self, armed: BTreeMap<CallKind, Armed>) {
         self.change(|state| state.armed = armed);
     }
 
-    /// The fault that strikes a call now, if any; it is counted.
+    /// Returns the fault that affects a call now, if any, and counts it.
     fn strike(&self, call: CallKind) -> Option<InjectedFault> {
         let mut state = self.state();
         let Some(armed) = state.armed.get_mut(&call) else {
@@ -213,7 +211,7 @@ impl Faults {
         loop {
             let until = self.state().injected.hangs_until(call, Instant::now());
             let Some(until) = until else { return };
-            // Over by itself, or by a change; which one, the next look tells.
+            // It ends by itself or by a change; the next look says which.
             let _ = tokio::time::timeout_at(until, changed.changed()).await;
         }
     }

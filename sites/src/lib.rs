@@ -1,8 +1,8 @@
 //! Sites as the control plane sees them: one port, and an adapter per kind of
 //! batch system. Every adapter passes the same contract suite.
 //!
-//! The adapters translate and never decide. What they cannot tell for certain
-//! they say so: unknown is not failed.
+//! The adapters translate and never decide. What they cannot know for certain they report as
+//! unknown: unknown is not failed.
 
 mod agent;
 pub mod clock;

@@ -1,15 +1,13 @@
 //! A site on this machine: a directory tree, a number of processors, real processes.
 //!
-//! Every attempt runs through the wrapper, in its own process group, with its
-//! output in files. All that ties it to us is the bell at its gate, whose end it
-//! survives as it survives ours: a new [`LocalSite`] on the same root takes it up
-//! from what it left. Identity of a
-//! process is number, start time and boot; nothing else is ever signalled.
+//! Every attempt runs through the wrapper, in its own process group, with its output in files. All
+//! that ties it to us is the bell at its gate, whose end it survives as it survives ours: a new
+//! [`LocalSite`] on the same root takes it up from the files that it left. Number, start time and
+//! boot identify a process; nothing else is ever signalled.
 //!
-//! Below the root: `site-id` (without it the directory is not the site),
-//! `spool/<tag>/` (what the wrapper reads), `attempts/<tag>/` (made by the
-//! wrapper), `live/<tag>` (what holds resources), `gone/` (being removed), `owner` (which
-//! control plane has it).
+//! Below the root: `site-id` (without it the directory is not the site), `spool/<tag>/` (what the
+//! wrapper reads), `attempts/<tag>/` (made by the wrapper), `live/<tag>` (what uses resources),
+//! `gone/` (being removed), `owner` (which control plane has it).
 
 mod bell;
 mod calls;
@@ -62,54 +60,54 @@ use crate::port::{
 };
 use crate::wrapper::seal::Seal;
 
-/// Calls that may be inside the site's file system at the same time. When it
-/// hangs, this many threads hang with it and no more.
+/// Calls that may be inside the site's file system at the same time. If it hangs, this many threads
+/// hang with it and no more.
 const CALLS_MAX: usize = 8;
 
-/// What a local site is.
+/// The configuration of a local site.
 #[derive(Debug, Clone)]
 pub struct LocalConfig {
-    /// Its name.
+    /// The name of the site.
     pub name: SiteName,
-    /// Its directory tree; an absolute path.
+    /// The directory tree of the site; an absolute path.
     pub root: PathBuf,
-    /// All that it has.
+    /// All resources that it has.
     pub total: Resources,
-    /// Its labels.
+    /// The labels of the site.
     pub labels: Labels,
     /// Environment of the payloads; nothing else of ours reaches them.
     pub environment: BTreeMap<String, String>,
-    /// Whether it grants reservations.
+    /// True if it grants reservations.
     pub reservations: bool,
     /// The shell that runs the wrapper.
     pub shell: PathBuf,
-    /// From TERM to KILL when an attempt is ended.
+    /// The time from TERM to KILL when an attempt is ended.
     pub grace: DurationMs,
-    /// How often a wrapper looks at its gate without a hint.
+    /// The interval at which a wrapper looks at its gate without a hint.
     pub poll: DurationMs,
-    /// Longest that a call takes.
+    /// The longest that a call may take.
     pub deadline: DurationMs,
     /// A file with the number of processors that others use, read at each status.
     pub foreign_load: Option<PathBuf>,
-    /// Command line of the agent that copies and digests files; see [`AreaConfig::agent`].
+    /// The command line of the agent that copies and digests files; see [`AreaConfig::agent`].
     pub agent: Vec<OsString>,
-    /// A copy for which no byte moves so long has failed.
+    /// A copy has failed if no byte moves for this long.
     pub stall: DurationMs,
-    /// Command line that finds out how far a host is, which is its last argument; it prints
-    /// what `ping` does.
+    /// The command line that measures how far a host is, which is its last argument; it
+    /// prints what `ping` prints.
     pub ping: Vec<String>,
     /// Roots of the sites on this machine that copies may come from.
     pub neighbours: BTreeMap<SiteName, PathBuf>,
-    /// By which it is known what wrappers wrote; none if left out.
+    /// The seal that proves what wrappers wrote; none if left out.
     pub seal: Seal,
     /// The control plane that is to have the root for itself; `None`: nobody is kept out.
     pub owner: Option<InstanceId>,
-    /// Its data directory, for whoever finds that the root is in use.
+    /// The data directory of that control plane, for whoever finds that the root is in use.
     pub data_directory: PathBuf,
 }
 
 impl LocalConfig {
-    /// A site with ordinary settings, an ordinary `PATH` as its environment, and no neighbours.
+    /// Makes one with ordinary settings, an ordinary `PATH` as its environment, and no neighbours.
     pub fn new(name: SiteName, root: PathBuf, total: Resources, agent: Vec<OsString>) -> Self {
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         Self {
@@ -142,7 +140,7 @@ pub struct LocalSite {
     calls: Arc<Semaphore>,
 }
 
-/// What calls, endings and the watcher share.
+/// The state that calls, endings and the watcher share.
 #[derive(Debug)]
 struct LocalShared {
     config: LocalConfig,
@@ -150,17 +148,17 @@ struct LocalShared {
     ledger: Mutex<AttemptLedger>,
     hold: Hold,
     sweeper: Sweeper,
-    /// Attempts whose ending somebody drives.
+    /// Attempts whose ending a thread drives.
     ending: Mutex<BTreeSet<AttemptTag>>,
     changes: tokio::sync::watch::Sender<u64>,
     waker: Waker,
-    /// Why nothing can be begun, as the latest status found.
+    /// The reason why nothing can be begun, as the latest status found.
     trouble: Mutex<Option<String>>,
 }
 
 impl LocalSite {
-    /// The site of this configuration. Touches nothing: a site that is not
-    /// there now may come back, and says so in each call.
+    /// Makes the site of this configuration. Touches nothing: a site that is not there now may come
+    /// back, and says so in each call.
     ///
     /// # Errors
     /// `Refused` if the root or the agent is not an absolute path.
@@ -188,7 +186,7 @@ impl LocalSite {
         })
     }
 
-    /// Its configuration.
+    /// Returns its configuration.
     pub fn config(&self) -> &LocalConfig {
         &self.shared.config
     }
@@ -211,19 +209,19 @@ impl LocalSite {
         self.shared.area.prepare()
     }
 
-    /// Takes the root for its owner, before anything is done there, and mends what a power cut
-    /// left of its marker. One that is not there now is taken once it is.
+    /// Takes the root for its owner, before anything is done there, and mends what a power cut left
+    /// of its marker. A root that is not there now is taken once it is.
     ///
     /// # Errors
     /// `Refused` if another control plane has it, with both names and the remedy.
     pub fn take(&self) -> Result<(), SiteError> {
         let config = &self.shared.config;
-        // One that cannot be mended says so each time that it is opened.
+        // A marker that cannot be mended is an error each time that the root is opened.
         let _ = OwnedRoot::mend(&config.root, &config.name);
         let Ok(root) = OwnedRoot::open(&config.root, &config.name) else {
             return Ok(());
         };
-        // Nor is one that is not in order: it says so in each call.
+        // A root with a disorder is not taken either: each call reports it.
         if !matches!(root.disorder(), Ok(None)) {
             return Ok(());
         }
@@ -232,8 +230,8 @@ impl LocalSite {
         })
     }
 
-    /// Runs file-system work off the control thread, within the deadline. What
-    /// was begun is carried through even if nobody waits for it any more.
+    /// Runs file-system work off the control thread, within the deadline. Work that has begun is
+    /// carried through even if nobody waits for it any more.
     async fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Arc<LocalShared>) -> Result<T, SiteError> + Send + 'static,
@@ -272,10 +270,10 @@ impl LocalShared {
         Ok(root.sealed_by(&self.config.seal))
     }
 
-    /// The same, where all that is ours is what it must be.
+    /// Opens the root if all our directories and files in it are in order.
     fn sound_root(&self) -> Result<OwnedRoot, SiteError> {
         let config = &self.config;
-        // Before it is locked, which opens a file of it.
+        // This comes before locking, which opens a file of it.
         if let Ok(root) = OwnedRoot::open(&config.root, &config.name)
             && let Some(disorder) = root.disorder().map_err(|e| not_done(&e))?
         {
@@ -285,22 +283,22 @@ impl LocalShared {
     }
 
     fn ledger(&self) -> MutexGuard<'_, AttemptLedger> {
-        // A panic while it was held left whole entries; their truth is on disk.
+        // A panic while it was locked left whole entries; their truth is on disk.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The time here, which is the control plane's: nobody sets it.
+/// Returns the time here, which is the control plane's: nobody sets it.
 fn now() -> Timestamp {
     SteadyClock::of_machine().now()
 }
 
-/// An error before anything was done.
+/// Makes an error for a call that did nothing.
 fn not_done(error: &std::io::Error) -> SiteError {
     SiteError::NotSent(error.to_string())
 }
 
-/// An error after which nobody knows.
+/// Makes an error for a call whose effect nobody knows.
 fn unknown(error: &std::io::Error) -> SiteError {
     SiteError::OutcomeUnknown(error.to_string())
 }
@@ -413,7 +411,7 @@ impl Site for LocalSite {
         &self.shared.config.name
     }
 
-    /// Each call sees to it that the root is locked for us, if it is to be.
+    /// Each call makes sure that the root is locked for us, if it should be.
     fn is_ours_alone(&self) -> bool {
         self.shared.config.owner.is_some()
     }

@@ -1,11 +1,11 @@
-//! What `ping` prints, for adapters that run it at their site.
+//! Running `ping`, and reading what it prints, for adapters that run it at their site.
 
 use cospan_domain::units::DurationUs;
 
-/// A summary that says more than this is none.
+/// The longest round trip that counts, in ms.
 const LONGEST_MS: f64 = 3_600_000.0;
 
-/// The ordinary command line, but for the host: three messages, a second apart, and an end
+/// Returns the ordinary command line without the host: three messages, a second apart, and an end
 /// after ten seconds whatever happens.
 pub fn command() -> Vec<String> {
     ["ping", "-n", "-q", "-c", "3", "-w", "10"]
@@ -13,8 +13,8 @@ pub fn command() -> Vec<String> {
         .into()
 }
 
-/// The shortest round trip of a summary: `rtt min/avg/max/mdev = 0.022/0.031/0.040/0.007 ms` of
-/// iputils, `round-trip min/avg/max = ...` of busybox, inetutils and BSD. `None` if there is no
+/// Reads the shortest round trip of a summary: `rtt min/avg/max/mdev = 0.022/0.031/0.040/0.007 ms`
+/// of iputils, `round-trip min/avg/max = ...` of busybox, inetutils and BSD. `None` if there is no
 /// such line: nothing came back, or it is another program.
 pub fn shortest(output: &str) -> Option<DurationUs> {
     output.lines().find_map(|line| {

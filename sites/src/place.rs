@@ -1,8 +1,8 @@
-//! What may become the root of a site. A root is empty, or bears our mark; it is nothing that the
-//! machine or its users live by, and nobody else can put another in its place. Nothing that is
-//! there is changed to make it one.
+//! Checks which directory may become the root of a site. A root is empty, or bears our mark; it is
+//! nothing that the machine or its users depend on, and nobody else can put another in its place.
+//! Nothing that is there is changed to make it one.
 //!
-//! Sites that only an agent reaches are judged by the same rules, which it has in its own words.
+//! Sites that only an agent reaches follow the same rules, which the agent has in its own script.
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -19,8 +19,8 @@ use crate::files::root::{FILES, OURS as COPIES};
 use crate::local::owner::OWNER;
 use crate::local::root::{GONE, MARKER, OURS as ATTEMPTS, is_cut_off, marker_of};
 
-/// Directories of the system, and those in which others have theirs. What is below is for whoever
-/// has it.
+/// Directories of the system, and those in which others have theirs. Directories below them
+/// belong to whoever has them.
 const TOPS: [&str; 29] = [
     "/",
     "/boot",
@@ -61,7 +61,7 @@ const STICKY: u32 = 0o1000;
 const BY_GROUP: u32 = 0o020;
 const BY_OTHERS: u32 = 0o002;
 
-/// Why a directory is not made the root of a site: what was found, and what to do.
+/// The reason why a directory is not made the root of a site: what was found, and what to do.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum Unfit {
@@ -98,16 +98,16 @@ pub enum Unfit {
     Unseen { path: PathBuf, source: io::Error },
 }
 
-/// What is at a place that may be a root.
+/// The state of a place that may become a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RootStanding {
-    /// Nothing, or nothing but what we began to make there.
+    /// Nothing is there, or only what we began to make.
     Free,
     /// It bears the site's mark.
     Ours,
 }
 
-/// Looks whether a directory of this machine may be the root of a site. Changes nothing. One that
+/// Checks that a directory of this machine may be the root of a site. Changes nothing. One that
 /// bears the site's mark may go on, wherever it is.
 ///
 /// # Errors
@@ -129,7 +129,7 @@ pub fn look(path: &Path, site: &SiteName) -> Result<RootStanding, Unfit> {
     Ok(RootStanding::Free)
 }
 
-/// Where a path leads, if some of it is there: what is missing is to be made.
+/// Resolves a path of which some part exists: the missing part is still to be made.
 pub fn whole(path: &Path) -> PathBuf {
     let found = path
         .ancestors()
@@ -148,7 +148,7 @@ pub fn whole(path: &Path) -> PathBuf {
     real
 }
 
-/// Why a path names what no site can have, by the path alone: wherever it is.
+/// Checks by the path alone that it does not name a directory that no site can have.
 ///
 /// # Errors
 /// The directory is the system's.
@@ -179,7 +179,7 @@ pub fn check_name(path: &Path) -> Result<(), Unfit> {
 
 fn bears_mark(path: &Path, site: &SiteName) -> Result<bool, Unfit> {
     match read_mark(path) {
-        // Cut off by a loss of power: then the rest must be ours.
+        // The mark was cut off by a loss of power: then the rest must be ours.
         None => Ok(false),
         Some(mark) if is_cut_off(&mark, site) => Ok(false),
         Some(mark) if mark == marker_of(site) => Ok(true),
@@ -187,7 +187,7 @@ fn bears_mark(path: &Path, site: &SiteName) -> Result<bool, Unfit> {
     }
 }
 
-/// What a directory bears as its mark. Never waits for a writer.
+/// Reads the mark of a directory. Never waits for a writer.
 fn read_mark(path: &Path) -> Option<Vec<u8>> {
     use std::io::Read;
     let file = path.join(MARKER);
@@ -203,7 +203,7 @@ fn read_mark(path: &Path) -> Option<Vec<u8>> {
     Some(mark)
 }
 
-/// The path, if it leads nowhere else than it says.
+/// Returns the path, if it leads nowhere else than it says.
 fn resolve(path: &Path) -> Result<PathBuf, Unfit> {
     let plain: PathBuf = path.components().collect();
     let is_detour = plain.components().any(|part| part == Component::ParentDir);
@@ -236,7 +236,7 @@ fn resolve(path: &Path) -> Result<PathBuf, Unfit> {
     Ok(plain)
 }
 
-/// What people and the machine live by.
+/// Refuses what people and the machine depend on.
 fn check_use(path: &Path) -> Result<(), Unfit> {
     check_name(path)?;
     let home = homes().into_iter().find(|home| home.starts_with(path));
@@ -262,7 +262,7 @@ fn check_use(path: &Path) -> Result<(), Unfit> {
     }
 }
 
-/// Homes of all that this machine lists, and ours.
+/// Lists the homes of all users that this machine lists, and ours.
 fn homes() -> Vec<PathBuf> {
     let listed = std::fs::read("/etc/passwd").unwrap_or_default();
     let listed = listed.split(|byte| *byte == b'\n').filter_map(|line| {
@@ -287,7 +287,7 @@ fn is_mount_point(path: &Path) -> bool {
         StatxFlags::BASIC_STATS,
     );
     let told = told.is_ok_and(|stat| stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
-    // An older kernel does not tell.
+    // An older kernel does not report it.
     let device = |path: &Path| {
         std::fs::symlink_metadata(path)
             .map(|found| found.dev())
@@ -297,9 +297,9 @@ fn is_mount_point(path: &Path) -> bool {
     told || device(path).is_some_and(|own| above.is_some_and(|above| own != above))
 }
 
-/// A directory above: whoever can rename what is in it can put another in the root's place. A
-/// group of the account's own is nobody else; one that shares a project is trusted not to rename
-/// what is further up.
+/// Checks a directory above: whoever can rename its entries can put another in the root's place.
+/// A group of the account's own is nobody else; one that shares a project is trusted not to
+/// rename what is further up.
 fn check_above(path: &Path, above: &Path) -> Result<(), Unfit> {
     let Some(found) = metadata(above)? else {
         return Ok(());
@@ -327,7 +327,7 @@ fn check_above(path: &Path, above: &Path) -> Result<(), Unfit> {
     }
 }
 
-/// Whose right to write counts.
+/// Returns the write permissions that are too wide.
 fn wide(found: &Metadata) -> u32 {
     let is_ours = [0, rustix::process::getegid().as_raw()].contains(&found.gid());
     if is_ours {
@@ -365,7 +365,8 @@ fn check_rights(path: &Path, found: &Metadata) -> Result<(), Unfit> {
     }
 }
 
-/// Nothing is in it but users' files where they belong, or what a start left that was cut off: directories of ours without a mark.
+/// Checks that nothing is in it but users' files where they belong, and the remains of a start that
+/// was cut off: directories of ours without a mark.
 fn check_contents(path: &Path) -> Result<(), Unfit> {
     if is_known_without_mark(path) {
         return Ok(());
@@ -397,8 +398,8 @@ fn check_contents(path: &Path) -> Result<(), Unfit> {
     }
 }
 
-/// A root that has been at work, whose mark a loss of power took: earlier versions did not see to
-/// it that the file was on the disk.
+/// Returns true for a root that has been in use, and lost its mark by a power cut: earlier versions
+/// did not make sure that the file was on the disk.
 fn is_known_without_mark(path: &Path) -> bool {
     let found = |name: &str| std::fs::symlink_metadata(path.join(name)).ok();
     let is_file = |name| found(name).is_some_and(|found| found.is_file());
@@ -408,7 +409,7 @@ fn is_known_without_mark(path: &Path) -> bool {
         && (is_file(MARKER) || is_file(OWNER))
 }
 
-/// Whether a name in a root without a mark is ours.
+/// Returns true if a name in a root without a mark is ours.
 fn is_begun(entry: &std::fs::DirEntry) -> io::Result<bool> {
     let name = entry.file_name();
     let found = entry.metadata()?;
@@ -419,7 +420,7 @@ fn is_begun(entry: &std::fs::DirEntry) -> io::Result<bool> {
     if !found.is_dir() || !is_ours(&ATTEMPTS) && !is_ours(&COPIES) {
         return Ok(false);
     }
-    // Where a mark is written before it gets its name, and what users have brought already.
+    // A mark is written here before it gets its name, and users may have brought files already.
     Ok(name == GONE || name == FILES || std::fs::read_dir(entry.path())?.next().is_none())
 }
 
@@ -446,7 +447,7 @@ fn beside(path: &Path) -> PathBuf {
     path.parent().unwrap_or(path).join("cospan")
 }
 
-/// What is there instead of something else.
+/// Describes what is there instead of something else.
 pub(crate) fn kind(mode: u32) -> &'static str {
     match FileType::from_raw_mode(mode) {
         FileType::RegularFile => "a file",

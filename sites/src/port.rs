@@ -36,84 +36,85 @@ pub use reservations::{
 pub use silence::PartialAnswer;
 pub use uploads::{UPLOADS, UploadStep};
 
-/// What a site can do, as data.
+/// The capabilities of a site, as data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
-    /// What cannot start at once may wait in its own queue, for hours if need be.
+    /// A component that cannot start at once may wait in its own queue, for hours if need be.
     pub queues: bool,
-    /// That is the only way to it: nothing is claimed there.
+    /// The queue is the only way to it: nothing is claimed there.
     pub queues_only: bool,
-    /// It promises processors for later ([`Site::reservations`]).
+    /// It grants reservations of processors for later ([`Site::reservations`]).
     pub reservations: bool,
 }
 
-/// What a site is.
+/// The description of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteDescription {
-    /// All that it has, in use or not.
+    /// All resources that it has, in use or not.
     pub total: Resources,
-    /// The most that one component can get; `total` where the site does not say.
+    /// The most that one component can get; `total` if the site does not say.
     pub largest_component: Resources,
-    /// Its labels.
+    /// The labels of the site.
     pub labels: Labels,
-    /// What it can do.
+    /// The capabilities of the site.
     pub capabilities: Capabilities,
-    /// Its partitions; `None`: it knows no such difference.
+    /// The partitions of the site; `None` if it has none.
     pub lanes: Option<SitePartitions>,
-    /// Name and version of its resource manager, for people.
+    /// Name and version of its batch system, for people.
     pub manager: String,
 }
 
-/// One answer about load and attempts. When it was asked for is noted by whoever asks.
+/// The answer to a query about load and attempts. The caller notes when it made the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteStatus {
-    /// The site's clock in its answer, where it gives one.
+    /// The site's clock in its answer, if it gives one.
     pub site_clock: Option<Timestamp>,
-    /// What is free now for one more submission.
+    /// The resources that are free now for one more submission.
     pub idle: Resources,
-    /// The same of each of its partitions, where it knows such a difference.
+    /// The idle resources of each of its partitions, if it has any.
     pub idle_in: BTreeMap<Arc<str>, Resources>,
-    /// When less of that is left, as it was promised to others.
+    /// The times at which less of that is left, as others have reserved it.
     pub ebbs: Vec<IdleDrop>,
-    /// What each attempt asked about is doing; one entry for every tag asked.
+    /// The observation of each attempt asked about; one entry for every tag.
     pub attempts: BTreeMap<AttemptTag, Observation>,
-    /// Its resource manager did not answer: this is what files of attempts say, and no more.
+    /// Set if its batch system did not answer: then the rest comes from
+    /// the files of attempts alone.
     pub silence: Option<PartialAnswer>,
 }
 
-/// What the site knows of one attempt. The wrapper's files win over the resource manager.
+/// The state of one attempt, as the site knows it. The wrapper's files win over the batch system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observation {
     /// The site answered, and knows nothing under this tag: no job, no directory.
     Absent,
-    /// Waits in the resource manager's queue.
+    /// It waits in the queue of the batch system.
     Queued(InQueue),
-    /// Running, but the wrapper has not written `ready` yet.
+    /// It runs, but the wrapper has not written `ready` yet.
     Starting,
-    /// Waiting at the gate with its processors held.
+    /// It has its processors and waits at the gate.
     Ready(AtGate),
     /// The gate was opened and the payload runs.
     Begun(PayloadBegin),
     /// The wrapper wrote a complete `exit`.
     Exited(PayloadExit),
-    /// The gate was decided `void` (by us, or by the wrapper past the longest hold):
-    /// the payload never ran and never will.
+    /// The gate was decided `void` (by us, or by the wrapper past the longest hold): the payload
+    /// never ran and never will.
     Void,
-    /// The resource manager says it is over, or the processes are gone, and there
-    /// is no complete `exit`: lost without a word. `began` tells whether the payload had started.
+    /// The batch system says it is over, or the processes are gone, and there is no complete
+    /// `exit`: lost without a record. `began` says whether the payload had started.
     Vanished {
         /// The payload had started.
         began: bool,
-        /// What the site said.
+        /// The site's own words.
         detail: String,
     },
-    /// Its site ended it, or kept it from running, and says why.
+    /// The site ended it, or kept it from running, and says why.
     Ended {
         /// The payload had started.
         began: bool,
-        /// Why.
+        /// The reason.
         why: EndedBySite,
-        /// What the site said.
+        /// The site's own words.
         detail: String,
     },
     /// The site's answer about this one could not be had or read.
@@ -123,21 +124,21 @@ pub enum Observation {
 /// An attempt in the queue of its site.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InQueue {
-    /// When it is expected to start, by the site's clock, if the site says so.
+    /// The expected start, by the site's clock, if the site gives one.
     pub expected: Option<Timestamp>,
-    /// What lets others go first, or what its account has had enough of, in the site's words:
-    /// it waits for that, however much is idle. `None` where that is not said.
+    /// The reason why others go first, or the limit that its account has reached, in the site's
+    /// words: it waits for that, however much is idle. `None` if the site does not say.
     pub behind: Option<Arc<str>>,
 }
 
-/// Why an attempt ended, or will never run, that has no word of its wrapper that counts.
+/// The reason why an attempt ended, or will never run, without a valid record of its wrapper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndedBySite {
-    /// Its processors went to another job.
+    /// Another job got its processors.
     Preempted,
     /// Somebody cancelled it at the site.
     Cancelled,
-    /// It ran out of the time that the site gave it; its own wall time was not over.
+    /// It exceeded the time that the site gave it; its own wall time was not over.
     TimeLimit,
     /// It took more memory than it asked for.
     OutOfMemory,
@@ -147,15 +148,15 @@ pub enum EndedBySite {
     LaunchFailed,
     /// It was ended and put back into the queue, where it can only find its directory taken.
     Requeued,
-    /// It is in the queue, and no waiting would let it run: the site never grants what it asks for.
+    /// It is in the queue for ever: the site never grants what it asks for.
     NeverRuns,
-    /// It ended by itself, and its payload spoiled the files that would tell how.
+    /// It ended by itself, and its payload spoiled the files that would say how.
     Spoiled,
-    /// Its node is well, and its wrapper was killed while its payload ran.
+    /// The wrapper was killed while the payload ran, and the node is well.
     WrapperKilled,
 }
 
-/// Whose error something is.
+/// The party whose error something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorBlame {
     /// The job's own.
@@ -167,7 +168,7 @@ pub enum ErrorBlame {
 }
 
 impl EndedBySite {
-    /// Whose error it is.
+    /// Returns whose error it is.
     pub fn blame(self) -> ErrorBlame {
         match self {
             EndedBySite::Preempted
@@ -182,7 +183,7 @@ impl EndedBySite {
         }
     }
 
-    /// Its name, for people.
+    /// Returns its name, for people.
     pub fn as_str(self) -> &'static str {
         match self {
             EndedBySite::Preempted => "preempted",
@@ -204,10 +205,10 @@ impl EndedBySite {
 pub struct AtGate {
     /// The host it waits on, or all of its nodes as its batch system writes them (`n[1-3]`).
     pub host: Arc<str>,
-    /// When it got there, by the site's clock.
+    /// The time when it got there, by the site's clock.
     pub since: Timestamp,
-    /// From when on it held its processors, by the site's clock: when the batch system started
-    /// it, or when it got here if that is all that is known.
+    /// The time since when it has its processors, by the site's clock: when the batch system
+    /// started it, or when it reached the gate if that is all that is known.
     pub held_at: Timestamp,
 }
 
@@ -216,22 +217,22 @@ pub struct AtGate {
 pub struct PayloadBegin {
     /// The host it runs on.
     pub host: Arc<str>,
-    /// When it began, by the site's clock.
+    /// The time when it began, by the site's clock.
     pub at: Timestamp,
 }
 
-/// How a payload ended.
+/// The end of a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadExit {
     /// Code or signal.
     pub cause: ExitCause,
-    /// When it began, by the site's clock.
+    /// The time when it began, by the site's clock.
     pub began_at: Timestamp,
-    /// When it ended, by the site's clock.
+    /// The time when it ended, by the site's clock.
     pub ended_at: Timestamp,
 }
 
-/// Code or signal.
+/// The exit code, the signal, or whatever else ended a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExitCause {
     /// It exited; 0 is success.
@@ -240,10 +241,10 @@ pub enum ExitCause {
     Signal(i32),
     /// The wrapper ended it at the job's wall time.
     WallTime,
-    /// The wrapper ended it because it was told to.
+    /// The wrapper ended it because it was asked to.
     Terminated,
-    /// The wrapper came to its open gate after the last moment for a common start, and started
-    /// nothing.
+    /// The wrapper came to its open gate after the last moment for a common
+    /// start, and started nothing.
     TooLate,
     /// It could not be started (executable missing or not executable): the job's own error.
     CouldNotStart(String),
@@ -252,45 +253,46 @@ pub enum ExitCause {
 /// Everything that an adapter needs to submit one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubmitRequest {
-    /// Its identity at the site; travels in the job's name and comment.
+    /// The identity of the attempt at the site; it is in the job's name and comment.
     pub tag: AttemptTag,
     /// The round it belongs to.
     pub round: Round,
     /// The control plane's epoch.
     pub epoch: Epoch,
-    /// Processors and the rest.
+    /// Processors and other resources.
     pub resources: Resources,
-    /// What to run, with the site's overrides applied.
+    /// The program, with the site's overrides applied.
     pub program: Program,
     /// Digest of the executable if it is staged.
     pub staged_executable: Option<Digest>,
-    /// Inputs: content in the site's store, and where it appears below the work directory.
+    /// Inputs: content in the site's store, and the path of each below the work directory.
     pub inputs: Vec<(Content, RelPath)>,
-    /// What is collected of it, below the work directory: on the disk before it has succeeded.
+    /// The outputs that are collected, below the work directory: on the
+    /// disk before it has succeeded.
     pub outputs: Vec<RelPath>,
-    /// Options for the resource manager as they are.
+    /// Options for the batch system as they are.
     pub lrm_options: Vec<Arc<str>>,
     /// The reservation that it uses.
     pub reservation: Option<ReservationTag>,
-    /// It is to start no earlier than after this long, counted from the submission.
+    /// It must not start earlier than this long after the submission.
     pub begin_in: DurationMs,
-    /// Longest time at the gate.
+    /// The longest time at the gate.
     pub hold_max: DurationMs,
-    /// Longest run from the opening of the gate.
+    /// The longest run from the opening of the gate.
     pub wall_time: DurationMs,
-    /// Signal that the payload gets before that ends.
+    /// The signal that the payload gets before its wall time is over.
     pub warning: Option<Warning>,
-    /// The component's latest attempt here that began, if the job is restarted: the payload
-    /// is told where its work directory is, as long as that is there.
+    /// The component's latest attempt here that began, if the job is restarted: the payload gets
+    /// the path of its work directory, as long as that is there.
     pub earlier: Option<AttemptTag>,
-    /// The payload finds a file that lists the hosts of all components.
+    /// True if the payload finds a file that lists the hosts of all components.
     pub lists_hosts: bool,
     /// The job's name, for people who look at the site's own queue.
     pub name: Option<Arc<str>>,
 }
 
 impl SubmitRequest {
-    /// One processor for this long, and nothing besides; at the gate for ten minutes.
+    /// Asks for one processor for this long, and nothing else; at the gate for ten minutes.
     pub fn plain(tag: AttemptTag, program: Program, wall_time: DurationMs) -> Self {
         Self {
             tag,
@@ -317,45 +319,45 @@ impl SubmitRequest {
 /// A submission that the site acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submitted {
-    /// The number the resource manager gave.
+    /// The number that the batch system gave.
     pub lrm_id: LrmId,
 }
 
 /// A submission found under a tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundAttempt {
-    /// The number the resource manager gave.
+    /// The number that the batch system gave.
     pub lrm_id: LrmId,
-    /// When it was submitted, by the site's clock.
+    /// The time of the submission, by the site's clock.
     pub submitted_at: Timestamp,
 }
 
-/// Answer to a look-up by tag.
+/// The answer to a look-up by tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagLookup {
-    /// What was found; absence counts only under the rules of the protocol.
+    /// The submissions that were found; absence counts only under the rules of the protocol.
     pub found: Vec<FoundAttempt>,
 }
 
-/// What a file at a site was found to be.
+/// The result of inspecting a file at a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
-    /// Its content.
+    /// Digest and size of the content.
     pub content: Content,
-    /// It is a directory.
+    /// True if it is a directory.
     pub directory: bool,
 }
 
 /// A piece of a file, for logs and outputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
-    /// The bytes, at most what was asked for.
+    /// The bytes, at most as many as were requested.
     pub bytes: Vec<u8>,
     /// Size of the whole file now.
     pub size: Bytes,
 }
 
-/// Which stream of a payload.
+/// A stream of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PayloadStream {
     /// Standard output.
@@ -367,7 +369,7 @@ pub enum PayloadStream {
 /// A file to read piece by piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Readable {
-    /// What a payload printed.
+    /// The output of a payload.
     Log(AttemptTag, PayloadStream),
     /// A file at the site.
     File(FilePlace),
@@ -376,40 +378,40 @@ pub enum Readable {
 /// The queue of a site, and the attempts that go through it.
 #[async_trait]
 pub trait Attempts: Send + Sync {
-    /// Load, and what the attempts asked about are doing, in one query.
-    /// A failure is no information about anything.
+    /// Returns the load, and the state of the attempts asked about, in one query. A failure is no
+    /// information about anything.
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError>;
 
-    /// Submits one attempt. Repeating it with a tag that the site knows must not
-    /// start a second payload.
+    /// Submits one attempt. Repeating it with a tag that the site knows must
+    /// not start a second payload.
     async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError>;
 
     /// Looks for submissions under a tag.
     async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError>;
 
-    /// Ends an attempt, wherever it stands: resource manager's job and processes.
-    /// `Ok` says that the order was taken, not that it is over: see [`Attempts::status`].
+    /// Ends an attempt, at whatever stage: the job of the batch system and all processes. `Ok` says
+    /// that the request was accepted, not that the attempt is over: see [`Attempts::status`].
     async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError>;
 
-    /// Takes one of several submissions under a tag out of the resource manager's queue: that
-    /// with this number, if it has this tag and has not been started. One that has been leaves
-    /// by itself, unless it is the one that has the directory: an order that comes late must
-    /// not end the attempt.
+    /// Takes one of several submissions under a tag out of the queue of the batch system: the one
+    /// with this number, if it has this tag and has not been started. One that has been started
+    /// leaves by itself, unless it is the one that has the directory: a request that comes late
+    /// must not end the attempt.
     async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError>;
 
     /// Removes everything that an ended attempt left.
     async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError>;
 
-    /// All attempts of any instance that left something at the site.
+    /// Lists all attempts of any instance that left something at the site.
     async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError>;
 }
 
-/// What holds an attempt that has its processors until all of its round have theirs.
+/// The gates, which keep attempts that have their processors until all of their round have theirs.
 #[async_trait]
 pub trait Gate: Send + Sync {
-    /// Decides the gate of an attempt, or finds it decided. `Refused` if the
-    /// attempt has no directory yet and the decision is `Go`; `Void` of an attempt
-    /// without directory takes the directory's name, so that a late wrapper finds it taken.
+    /// Decides the gate of an attempt, or finds it decided. `Refused` if the attempt has no
+    /// directory yet and the decision is `Go`; `Void` of an attempt without directory takes the
+    /// directory's name, so that a late wrapper finds it taken.
     async fn decide_gate(
         &self,
         tag: AttemptTag,
@@ -420,10 +422,10 @@ pub trait Gate: Send + Sync {
 /// The files of a site: its content store, what users keep there, and what payloads print.
 #[async_trait]
 pub trait Files: Send + Sync {
-    /// Digest, size and kind of a file (read as a whole by a process of its own).
+    /// Returns digest, size and kind of a file (a process of its own reads it as a whole).
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError>;
 
-    /// What a file looks like without being read; see [`FileStamp`]. `None`: it cannot be told.
+    /// Returns the stamp of a file, without reading it; see [`FileStamp`]. `None` if the site has none.
     /// `Refused` if the file is missing.
     async fn stamp(&self, _place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         Ok(None)
@@ -432,29 +434,29 @@ pub trait Files: Send + Sync {
     /// Starts a copy to this site, or joins the one that runs under the same nonce.
     async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError>;
 
-    /// How the copy under this nonce is doing.
+    /// Returns the state of the copy under this nonce.
     async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError>;
 
     /// Stops a copy; its partial data stays unless `discard`.
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError>;
 
-    /// Whether the content store has this content, whole.
+    /// Returns true if the content store has this content, complete.
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError>;
 
-    /// Deletes from the content store; `Ok` also if it was not there.
+    /// Deletes from the content store; `Ok` even if it was not there.
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError>;
 
     /// Reads a piece of a file; `Refused` if it does not exist.
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError>;
 
-    /// What is below a directory; `None` if the place is no directory. `Refused` if there is
-    /// nothing, or something below it that can be neither read nor made anew. Sites of some kinds
-    /// list none.
+    /// Lists what is below a directory; `None` if the place is no directory. `Refused` if
+    /// there is nothing, or something below it that can be neither read nor made anew.
+    /// Sites of some kinds list none.
     async fn list(&self, _place: &FilePlace) -> Result<Option<Listing>, SiteError> {
         Err(SiteError::Unfit("it lists no directories".to_owned()))
     }
 
-    /// Takes a step in bringing what a user sent below the site's file root. Those of one file
+    /// Takes a step in bringing a user's file below the site's file root. The steps of one file
     /// come one after the other; sites of some kinds take none.
     async fn upload(&self, _step: &UploadStep) -> Result<(), SiteError> {
         Err(SiteError::Unfit(
@@ -463,41 +465,41 @@ pub trait Files: Send + Sync {
     }
 }
 
-/// One site. Calls may run at the same time; each ends within its own deadline
-/// and says what is known. Dropping a call's future must not leave the site in
-/// a state that a later call cannot find out.
+/// A site. Calls may run at the same time; each ends within its own deadline and
+/// reports what is known. Dropping a call's future must not leave the site in a state
+/// that a later call cannot find out.
 #[async_trait]
 pub trait Site: Attempts + Gate + Files {
-    /// Its name.
+    /// Returns its name.
     fn name(&self) -> &SiteName;
 
-    /// Whether it answers only while no other control plane can use it: what those left whose store
-    /// was taken over is nobody's then.
+    /// Returns true if it answers only while no other control plane can use it: then the attempts
+    /// of a control plane whose store was taken over are nobody's.
     fn is_ours_alone(&self) -> bool {
         false
     }
 
-    /// Hints that something may have changed since the last status: the number
-    /// grows. Nothing may depend on them; most sites have none.
+    /// Returns hints that something may have changed since the last status: the number grows.
+    /// Nothing may depend on them; most sites have none.
     fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
         None
     }
 
-    /// How it is asked for reservations, if it grants any.
+    /// Returns its interface for reservations, if it grants any.
     fn reservations(&self) -> Option<&dyn Reservations> {
         None
     }
 
-    /// Why nothing can be begun there although it answers, as the latest status found.
+    /// Returns why nothing can be begun there although it answers, as the latest status found.
     fn trouble(&self) -> Option<String> {
         None
     }
 
-    /// What it is: asked at connect and now and then.
+    /// Describes the site: called at connect and now and then.
     async fn describe(&self) -> Result<SiteDescription, SiteError>;
 
-    /// How long a small message from here to a host takes there and back, at best. An error
-    /// is no information about either end; sites of some kinds cannot tell.
+    /// Measures how long a small message from here to a host takes there and back, at best. An
+    /// error is no information about either end; sites of some kinds cannot measure.
     async fn round_trip(&self, _to: &HostName) -> Result<DurationUs, SiteError> {
         Err(SiteError::Refused("it measures no round trips".to_owned()))
     }

@@ -1,10 +1,10 @@
 //! Removes trees, however deep and wide they are, and whatever modes they have.
 //!
-//! Payloads make trees that no path reaches, of more levels than a process may have files open.
-//! So one directory is held open at a time: the way down goes by names, the way up by `..`, which
-//! counts only if it is where we came from. What lies too deep is first moved up, to the top of
-//! the tree. Links are removed, never followed. What cannot be removed stays, with the directories
-//! above it, and all else goes.
+//! Payloads make trees that no path reaches, of more levels than a process may have files open. So
+//! one directory is held open at a time: the way down goes by names, the way up by `..`, which
+//! counts only if it is where we came from. Anything too deep is first moved up, to the top of the
+//! tree. Links are removed, never followed. A name that cannot be removed stays, with the
+//! directories above it, and all else goes.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -15,28 +15,28 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// What lies deeper is moved up before it is removed.
+/// The most levels: anything deeper is moved up before it is removed.
 const LEVELS_MAX: usize = 256;
-/// Most names that are remembered, of all levels together.
+/// The most names that are remembered, of all levels together.
 const NAMES_MAX: usize = 65_536;
-/// Of each level at least so many.
+/// The least names that are remembered of each level.
 const NAMES_MIN: usize = 16;
-/// How often one directory is read again because names have come meanwhile.
+/// The most times that one directory is read again because names have appeared meanwhile.
 const READ_AGAIN_MAX: u32 = 10_000;
-/// How often all is begun anew because somebody moves directories meanwhile.
+/// The most times that all is begun anew because somebody moves directories meanwhile.
 const BEGUN_AGAIN_MAX: u32 = 100;
 
-/// Whether all is gone.
+/// The extent of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removed {
     /// Nothing is left.
     All,
-    /// More was there than was to be removed at a time.
+    /// There was more than may be removed at a time.
     Some,
 }
 
-/// Removes what is at a path, with all below it; fine if nothing is there. For trees whose makers
-/// are not to be trusted: no recursion, few descriptors, and no link is followed.
+/// Removes what is at a path, with all below it; a missing path is no error. Made for trees whose
+/// makers cannot be trusted: no recursion, few descriptors, and no link is followed.
 ///
 /// # Errors
 /// The first thing that could not be removed; all others are gone.
@@ -45,7 +45,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     remove(CWD, &name, u64::MAX).map(drop)
 }
 
-/// Removes a name in a directory, and about so many things below it; fine if nothing is there.
+/// Removes a name in a directory, and about `most` things below it; a missing name is no error.
 pub(crate) fn remove(parent: BorrowedFd<'_>, name: &CStr, most: u64) -> io::Result<Removed> {
     let unlinked = match unlink(parent, name, AtFlags::empty()) {
         Ok(()) => return Ok(Removed::All),
@@ -68,8 +68,8 @@ pub(crate) fn remove(parent: BorrowedFd<'_>, name: &CStr, most: u64) -> io::Resu
     }
 }
 
-/// Lets the owner do all with a directory itself, not with what is in it. One that is not ours
-/// stays as it is.
+/// Gives the owner all rights to a directory itself, not to its entries. A directory that
+/// is not ours stays as it is.
 pub(crate) fn unlock(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     open(parent, name)?;
     Ok(())
@@ -79,41 +79,41 @@ pub(crate) fn unlock(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
 struct Removal<'a> {
     parent: BorrowedFd<'a>,
     name: &'a CStr,
-    /// From the top to the one that is open.
+    /// The levels from the top to the one that is open.
     levels: Vec<RemovalLevel>,
-    /// Names remembered, of all levels.
+    /// The names remembered, of all levels.
     held: usize,
-    /// Directories moved up.
+    /// The number of directories moved up.
     moved: u64,
-    /// Things that may still be removed.
+    /// The things that may still be removed.
     left: u64,
-    /// What could not be removed first, and why.
+    /// The first thing that could not be removed, and why.
     failed: Option<(CString, Errno)>,
 }
 
 /// A directory on the way down.
 struct RemovalLevel {
-    /// Its name in the one above.
+    /// The name in the directory above.
     name: CString,
     id: (u64, u64),
-    /// Directories in it that are to be removed yet.
+    /// Directories in it that must still be removed.
     pending: Vec<CString>,
-    /// Something in it was removed since it was read.
+    /// True if something in it was removed since it was read.
     progress: bool,
-    /// How often it was read.
+    /// The number of times that it was read.
     read: u32,
 }
 
-/// Where to go on.
+/// The place to go on.
 enum RemovalTurn {
-    /// Here, or in what was opened.
+    /// Go on here, or in what was opened.
     On(OpenDirectory),
-    /// Somebody moved what we are in.
+    /// Somebody moved the directory that we are in.
     Lost,
     Over,
 }
 
-/// An open directory and which one it is.
+/// An open directory and its identity.
 struct OpenDirectory {
     directory: Dir,
     id: (u64, u64),
@@ -169,7 +169,7 @@ impl Removal<'_> {
         open
     }
 
-    /// Removes what is in the open directory and is none itself, and remembers the others.
+    /// Removes the entries of the open directory that are no directories, and remembers the others.
     fn read(&mut self, directory: &mut Dir) {
         let Some(mut level) = self.levels.pop() else {
             return;
@@ -197,7 +197,7 @@ impl Removal<'_> {
             };
             match unlinked {
                 Ok(()) => self.count(&mut level),
-                // Where the kind is not told, some systems refuse directories in this way.
+                // If the kind is not reported, some systems refuse directories in this way.
                 Err(Errno::ISDIR | Errno::PERM) if level.pending.len() < room => {
                     level.pending.push(name.to_owned());
                 }
@@ -218,13 +218,13 @@ impl Removal<'_> {
         let Ok(here) = at.directory.fd() else {
             return RemovalTurn::Lost;
         };
-        // If it is not empty, that is told by what happens inside.
+        // If it is not empty, what happens inside says more.
         if unlink(here, &name, AtFlags::REMOVEDIR).is_ok() {
             self.note_progress();
             return RemovalTurn::On(at);
         }
         match open(here, &name) {
-            // What is mounted there is not ours to remove.
+            // A mounted file system is not ours to remove.
             Ok(open) if open.id.0 != at.id.0 => self.fail(&name, Errno::XDEV),
             Ok(_) if self.levels.len() >= LEVELS_MAX && self.move_up(here, &name) => {}
             Ok(open) => return RemovalTurn::On(self.enter(open, name)),
@@ -239,7 +239,7 @@ impl Removal<'_> {
         RemovalTurn::On(at)
     }
 
-    /// Moves a directory to the top, to be removed there; `false` if that cannot be.
+    /// Moves a directory to the top, to be removed there; `false` if that is not possible.
     fn move_up(&mut self, here: BorrowedFd<'_>, name: &CStr) -> bool {
         let Some(top) = self.levels.first().map(|level| level.id) else {
             return false;
@@ -260,7 +260,7 @@ impl Removal<'_> {
         self.note_progress();
         if let Some(level) = self.levels.first_mut() {
             level.progress = true;
-            // Else it is found when the top is read again.
+            // Otherwise it is found when the top is read again.
             if self.held < NAMES_MAX {
                 level.pending.push(new);
                 self.held += 1;
@@ -312,7 +312,7 @@ impl Removal<'_> {
         self.left = self.left.saturating_sub(1);
     }
 
-    /// That a directory is not empty says less than why.
+    /// Records a failure. That a directory is not empty says less than why.
     fn fail(&mut self, name: &CStr, error: Errno) {
         if error != Errno::NOENT
             && self
@@ -333,13 +333,13 @@ fn stays((name, error): &(CString, Errno)) -> io::Error {
     )
 }
 
-/// Opens a directory in another one, such that its owner may do all with it. Never through a link.
+/// Opens a directory in another one, and gives its owner all rights. Never through a link.
 fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<OpenDirectory, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = match rustix::fs::openat(parent, name, flags | OFlags::RDONLY, Mode::empty()) {
         Err(Errno::ACCESS) => {
             let closed = rustix::fs::openat(parent, name, flags | OFlags::PATH, Mode::empty())?;
-            // What is open is changed, whatever has the name by now.
+            // This changes what is open, whatever has the name by now.
             let itself = format!("/proc/self/fd/{}", closed.as_raw_fd());
             rustix::fs::chmod(itself, Mode::RWXU)?;
             rustix::fs::openat(&closed, c".", flags | OFlags::RDONLY, Mode::empty())?
@@ -348,13 +348,13 @@ fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<OpenDirectory, Errno> {
     };
     let stat = rustix::fs::fstat(&directory)?;
     if !Mode::from_raw_mode(stat.st_mode).contains(Mode::RWXU) {
-        // If that may not be, what is tried next says so.
+        // If that is not allowed, the next call says so.
         let _ = rustix::fs::fchmod(&directory, Mode::RWXU);
     }
     of(directory, (stat.st_dev, stat.st_ino))
 }
 
-/// The directory that another one is in.
+/// Opens the directory that another one is in.
 fn parent_of(at: &OpenDirectory) -> Result<OpenDirectory, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
     let above = rustix::fs::openat(at.directory.fd()?, c"..", flags, Mode::empty())?;

@@ -1,9 +1,9 @@
 //! A cluster under Slurm, driven by an ordinary account of it.
 //!
-//! All that is done there is done by the agent script, through [`crate::exec`]. The site's
-//! root is a directory that its nodes share; below it is what a local site has, too: `site-id`,
-//! `spool/<tag>/`, `attempts/<tag>/`, `gone/`. A job is ours if its name and its comment are
-//! the attempt's tag and it was submitted below this root; never is anything done to a job by its number alone.
+//! The agent script does all work there, through [`crate::exec`]. The site's root is a directory
+//! that its nodes share; below it is what a local site has, too: `site-id`, `spool/<tag>/`,
+//! `attempts/<tag>/`, `gone/`. A job is ours if its name and its comment are the attempt's tag and
+//! it was submitted below this root; nothing is ever done to a job by its number alone.
 
 mod accounts;
 mod bookings;
@@ -68,29 +68,29 @@ use crate::wrapper::seal::Seal;
 pub use options::{LANES, passed_on};
 pub use times::time;
 
-/// Slurm's part of the agent's text.
+/// Slurm's part of the agent's script.
 const MANAGER: &str = include_str!("slurm/slurm.sh");
 
-/// How it reserves.
+/// The part that reserves.
 const RESERVES: &str = include_str!("slurm/reservations.sh");
 
-/// How it submits.
+/// The part that submits.
 const SUBMITS: &str = include_str!("slurm/submission.sh");
 
 /// A program that measures a round trip for longer than this has no answer.
 const PING_LONGEST: Duration = Duration::from_secs(20);
 
-/// What a site under Slurm is.
+/// The configuration of a site under Slurm.
 #[derive(Debug, Clone)]
 pub struct SlurmConfig {
-    /// Its name.
+    /// The name of the site.
     pub name: SiteName,
-    /// Its directory tree, as this machine and all nodes of the cluster name it.
+    /// The directory tree of the site, as this machine and all nodes of the cluster name it.
     pub root: PathBuf,
-    /// All that may be used of it; of processors never more than its partition has. Memory and
-    /// GPUs that are not named are those of its nodes.
+    /// All that may be used of it; never more processors than its partition has. Memory and GPUs
+    /// that are not named are those of its nodes.
     pub total: Resources,
-    /// Its labels.
+    /// The labels of the site.
     pub labels: Labels,
     /// Configuration file of Slurm that names the cluster; the installation's own if left out.
     pub slurm_conf: Option<PathBuf>,
@@ -104,44 +104,44 @@ pub struct SlurmConfig {
     pub constraint: Option<String>,
     /// Reservation to run in.
     pub reservation: Option<String>,
-    /// It promises processors for later: the account may make reservations in Slurm.
+    /// True if it grants reservations: the account may make them in Slurm.
     pub reservations: bool,
-    /// What cannot start at once may wait in Slurm's queue.
+    /// True if a component that cannot start at once may wait in Slurm's queue.
     pub queues: bool,
-    /// Nothing is claimed: whatever comes waits there.
+    /// True if nothing is claimed: every component waits in the queue.
     pub queues_only: bool,
-    /// From TERM to KILL when an attempt is ended; shortened to what Slurm leaves.
+    /// The time from TERM to KILL when an attempt is ended; shortened to what Slurm leaves.
     pub grace: DurationMs,
-    /// How often a wrapper looks at its gate.
+    /// The interval at which a wrapper looks at its gate.
     pub poll: DurationMs,
-    /// So long Slurm is not asked again about attempts that it said wait or run, and of which files
-    /// say no more, nor about its nodes.
+    /// For this long Slurm is not asked again about its nodes, nor about attempts that it said wait
+    /// or run, if their files say no more.
     pub memory: DurationMs,
-    /// Longest that a status query may take: past half of it Slurm has no answer, and the files of
-    /// attempts are read without.
+    /// The longest that a status query may take: after half of it Slurm has no answer, and the
+    /// files of attempts are read without.
     pub query: DurationMs,
-    /// Longest that a call takes.
+    /// The longest that a call may take.
     pub deadline: DurationMs,
     /// Command line of the agent that copies and digests files; see [`AreaConfig::agent`].
     pub copy_agent: Vec<OsString>,
-    /// A copy for which no byte moves so long has failed.
+    /// A copy has failed if no byte moves for this long.
     pub stall: DurationMs,
-    /// Command line that finds out how far a host is, which is its last argument.
+    /// The command line that measures how far a host is, which is its last argument.
     pub ping: Vec<String>,
     /// Roots of the sites on this machine that copies may come from.
     pub neighbours: BTreeMap<SiteName, PathBuf>,
-    /// Sites that copies may come from by way of this process.
+    /// Sites whose copies pass through this process.
     pub sources: Sources,
-    /// By which it is known what wrappers wrote; none if left out.
+    /// The seal that proves what wrappers wrote; none if left out.
     pub seal: Seal,
     /// The control plane that is to have the root for itself; `None`: nobody is kept out.
     pub owner: Option<InstanceId>,
-    /// Its data directory, for whoever finds that the root is in use.
+    /// The data directory of that control plane, for whoever finds that the root is in use.
     pub data_directory: PathBuf,
 }
 
 impl SlurmConfig {
-    /// A site with ordinary settings, in the default partition.
+    /// Makes one with ordinary settings, in the default partition.
     pub fn new(name: SiteName, root: PathBuf, total: Resources, copy_agent: Vec<OsString>) -> Self {
         Self {
             name,
@@ -173,7 +173,7 @@ impl SlurmConfig {
         }
     }
 
-    /// Files of a site whose root this machine has.
+    /// Makes the files of a site whose root this machine has.
     fn attached(&self, name: SiteName, root: PathBuf) -> Result<Attached, SiteError> {
         let area = FileArea::new(AreaConfig {
             root: root.clone(),
@@ -192,31 +192,32 @@ impl SlurmConfig {
     }
 }
 
-/// What Slurm says of itself.
+/// Facts that Slurm reports of itself.
 #[derive(Debug, Clone, Default)]
 struct SlurmFacts {
-    /// From TERM to KILL of a job that Slurm ends.
+    /// The time from TERM to KILL of a job that Slurm ends.
     kill_wait: Option<DurationMs>,
     /// Memory and GPUs of the site's partition.
     amounts: BTreeMap<Arc<str>, u64>,
-    /// Its partitions.
+    /// The partitions of the cluster.
     lanes: SitePartitions,
-    /// Any of its nodes has disk that it counts.
+    /// True if any of its nodes has disk that Slurm counts.
     counts_disk: bool,
-    /// Jobs get memory of their own, which others then do not have.
+    /// True if jobs get memory of their own, which others then do not have.
     counts_memory: bool,
 }
 
-/// How often a wrapper looks at its gate that waits there for long.
+/// The interval at which a wrapper looks at its gate after a long wait.
 pub const SELDOM: Seldom = Seldom {
     poll: DurationMs::from_secs(5),
     after: DurationMs::from_secs(60),
 };
 
-/// What is left of KillWait for a payload: Slurm then kills its wrapper too, which has to tell.
+/// The part of KillWait that is not the payload's: Slurm then kills its
+/// wrapper too, which must report.
 const BEFORE_KILL: DurationMs = DurationMs::from_secs(2);
 
-/// What Slurm's configuration says of something.
+/// Reads a setting of Slurm's configuration.
 fn setting<'a>(answer: &'a AgentAnswer, name: &str) -> Option<&'a str> {
     answer.all("config").find_map(|line| {
         let (key, value) = line.split_once('=')?;
@@ -233,7 +234,7 @@ fn kill_wait(text: &str) -> Option<DurationMs> {
         .map(DurationMs::from_secs)
 }
 
-/// From TERM to KILL of a payload: shorter than Slurm gives a job itself.
+/// Returns the time from TERM to KILL of a payload: shorter than what Slurm gives a job itself.
 fn grace(wanted: DurationMs, kill_wait: Option<DurationMs>) -> DurationMs {
     let most = kill_wait.map_or(wanted, |wait| {
         DurationMs(wait.0.saturating_sub(BEFORE_KILL.0))
@@ -248,22 +249,23 @@ pub struct SlurmSite {
     agent: SiteAgent,
     files: Box<dyn SiteFiles>,
     facts: Mutex<Option<SlurmFacts>>,
-    /// Since when nothing of an attempt has been seen to run.
+    /// The times since when no process of an attempt has been seen.
     over: Mutex<BTreeMap<AttemptTag, Instant>>,
-    /// Since when an attempt has been told to end.
+    /// The times of the first request to end an attempt.
     told_to_end: Mutex<BTreeMap<AttemptTag, Instant>>,
     heard: Mutex<polls::SlurmPoll>,
     held: RootHold,
-    /// Why nothing can be begun there, as its latest status said.
+    /// The reason why nothing can be begun there, as its latest status said.
     trouble: Mutex<Option<String>>,
 }
 
 impl SlurmSite {
-    /// A cluster whose root this machine has as well, reached through `exec`. Touches nothing.
+    /// Makes a cluster whose root this machine has as well, reached
+    /// through `exec`. Touches nothing.
     ///
     /// # Errors
-    /// `Refused` if the root or the agent is not an absolute path, or the root cannot be a
-    /// word of a line.
+    /// `Refused` if the root or the agent is not an absolute path, or the root
+    /// cannot be a word of a line.
     pub fn new(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
         let agent = agent(&config, exec)?;
         let files = config.attached(config.name.clone(), config.root.clone())?;
@@ -275,8 +277,8 @@ impl SlurmSite {
         ))
     }
 
-    /// A cluster of which this machine has nothing: files go by `exec`, too. Its inputs come
-    /// from the neighbours. Touches nothing.
+    /// Makes a cluster whose root this machine does not have: files go through `exec`, too. Its
+    /// inputs come from the neighbours. Touches nothing.
     ///
     /// # Errors
     /// As for [`SlurmSite::new`].
@@ -300,7 +302,7 @@ impl SlurmSite {
         ))
     }
 
-    /// The files of such a cluster, to be read only.
+    /// Makes the files of such a cluster, to be read only.
     ///
     /// # Errors
     /// As for [`SlurmSite::new`].
@@ -347,14 +349,14 @@ impl SlurmSite {
         self.files.prepare().await
     }
 
-    /// All that may be used of it: what its configuration leaves open is what its nodes have.
+    /// Returns all that may be used of it: if its configuration names no amount, that of its nodes.
     fn total(&self) -> Resources {
         let facts = self.facts();
         let amounts = facts.as_ref().map(|facts| &facts.amounts);
         self.total_of(amounts.unwrap_or(&BTreeMap::new()))
     }
 
-    /// The same of a partition that has these amounts.
+    /// Returns the same of a partition that has these amounts.
     fn total_of(&self, amounts: &BTreeMap<Arc<str>, u64>) -> Resources {
         let mut total = self.config.total.clone();
         for (name, count) in amounts {
@@ -410,7 +412,7 @@ fn environment(config: &SlurmConfig) -> BTreeMap<OsString, OsString> {
         .collect()
 }
 
-/// The control plane's time.
+/// Returns the control plane's time.
 fn now() -> Timestamp {
     SteadyClock::of_machine().now()
 }
@@ -429,7 +431,7 @@ impl Attempts for SlurmSite {
         self.find(tag).await
     }
 
-    /// By its tag alone: whatever is in the queue under it.
+    /// Ends whatever is in the queue under the tag; the number is not used.
     async fn cancel(&self, tag: AttemptTag, _lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
         self.end(tag).await
     }

@@ -1,41 +1,41 @@
-//! What an attempt's end means: what a batch system says of its job and what its wrapper left,
-//! judged together.
+//! Interprets the end of an attempt: the report of a batch system on its job and the files of its
+//! wrapper, judged together.
 //!
-//! Success is what nothing contradicts. What was ended from outside is nobody's error, unless a
-//! node failed or the site could not start it, or the job took more memory than it asked for;
-//! whatever its payload did when it was told to end. What the wrapper ended by itself stands, and
-//! so does a success that was there before anybody told it to end.
+//! Success is what nothing contradicts. An end from outside is nobody's error, unless a node failed
+//! or the site could not start the attempt, or the job took more memory than it asked for; whatever
+//! its payload did when it was asked to end. An end that the wrapper made by itself stands, and so
+//! does a success that was there before anybody asked it to end.
 
 use std::fmt::{self, Write as _};
 
 use crate::port::{EndedBySite, ErrorBlame};
 
-/// What a batch system says of an attempt's job.
+/// The report of a batch system on an attempt's job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BatchState {
-    /// It does not know it any more.
+    /// The batch system does not know it any more.
     Forgotten,
     /// In the queue, and may begin.
     Waiting,
     /// In the queue, for a reason that no waiting removes.
     NeverRuns,
-    /// Its processes run, or are stopped for a while.
+    /// The job's processes run, or are stopped for a while.
     Running,
-    /// It is being tidied up; why it ended is not said yet.
+    /// It is being tidied up; the reason for its end is not reported yet.
     Completing,
-    /// It ended by itself, and its wrapper said that all is well.
+    /// It ended by itself, and its wrapper reported success.
     Completed,
-    /// It ended by itself, and its wrapper did not.
+    /// It ended by itself, and its wrapper reported no success.
     Failed,
     /// Somebody cancelled it.
     Cancelled,
-    /// Its processors went to another job.
+    /// Another job got its processors.
     Preempted,
     /// It was ended, and put back into the queue.
     Requeued,
-    /// It ran longer than it was given.
+    /// It exceeded its time.
     TimeLimit,
-    /// It could not be over by the time that was asked for.
+    /// It could not be over by the time that was requested.
     Deadline,
     /// A node failed.
     NodeFailed,
@@ -68,12 +68,12 @@ impl BatchState {
         BatchState::Forgotten,
     ];
 
-    /// Whether a job of which this is said may still do something, or be started.
+    /// Returns true if such a job may still do something, or be started.
     pub fn is_active(self) -> bool {
         self.is_in_queue() || matches!(self, BatchState::Running | BatchState::Completing)
     }
 
-    /// Whether it is in the queue.
+    /// Returns true if it is in the queue.
     pub fn is_in_queue(self) -> bool {
         matches!(
             self,
@@ -81,7 +81,7 @@ impl BatchState {
         )
     }
 
-    /// Who or what ended it from outside, if that is what is said.
+    /// Returns who or what ended it from outside, if the report says so.
     fn outside(self) -> Option<EndedBySite> {
         Some(match self {
             BatchState::NeverRuns => EndedBySite::NeverRuns,
@@ -123,33 +123,33 @@ impl BatchState {
     }
 }
 
-/// What a wrapper left.
+/// The files that a wrapper left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WrapperTraces {
     /// Not even its directory.
     Nothing,
     /// It came to its gate at most.
     AtGate,
-    /// Its payload began, and no more is known.
+    /// The payload began, and no more is known.
     Begun,
-    /// Why the site could not run it.
+    /// The reason why the site could not run it.
     Trouble,
-    /// A state file that is there and cannot be read, or was not written by the wrapper: the
-    /// last word of one that is over.
+    /// A state file that is there and cannot be read, or was not written by the wrapper:
+    /// the end of one that is over.
     Spoiled,
-    /// Its gate was closed for ever.
+    /// The gate was closed for ever.
     Void,
-    /// Its payload exited with code 0.
+    /// The payload exited with code 0.
     Success,
-    /// Its payload exited with another code, or a signal ended it.
+    /// The payload exited with another code, or a signal ended it.
     Failure,
-    /// A signal ended it with which batch systems end jobs: TERM or KILL.
+    /// TERM or KILL ended it: the signals by which batch systems end jobs.
     Killed,
-    /// The wrapper ended it because it was told to.
+    /// The wrapper ended it because it was asked to.
     Terminated,
     /// The wrapper ended it at the job's wall time.
     WallTime,
-    /// The wrapper found that it could not be started.
+    /// The wrapper found that the payload could not be started.
     Unstarted,
     /// The wrapper came to its open gate after the last moment, and started nothing.
     TooLate,
@@ -173,7 +173,7 @@ impl WrapperTraces {
         WrapperTraces::Void,
     ];
 
-    /// How a payload ended that may have been ended from outside.
+    /// Returns true for the end of a payload that may have come from outside.
     pub(crate) fn is_exit(self) -> bool {
         matches!(
             self,
@@ -203,12 +203,12 @@ impl WrapperTraces {
     }
 }
 
-/// What both together mean.
+/// The meaning of both together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptEnd {
     /// Nothing is there, and never was or is removed.
     Absent,
-    /// Not to be said yet: one of both is about to say more.
+    /// Not decided yet: one of both is about to say more.
     Untold,
     /// It waits in the queue.
     Queued,
@@ -224,12 +224,12 @@ pub enum AttemptEnd {
     Failed,
     /// It was ended, or kept from running, from outside.
     Ended(EndedBySite),
-    /// The site's error: lost without a word that counts.
+    /// The site's error: lost without a valid record.
     Lost,
 }
 
 impl AttemptEnd {
-    /// Whose error it is, if it is one or ends an attempt without success.
+    /// Returns whose error it is, if it is one or ends an attempt without success.
     pub fn blame(self) -> Option<ErrorBlame> {
         match self {
             AttemptEnd::Failed => Some(ErrorBlame::Job),
@@ -267,8 +267,8 @@ impl fmt::Display for AttemptEnd {
     }
 }
 
-/// What an attempt's end means. `settled`: what is awaited has had its time, files to appear
-/// and the batch system to say why.
+/// Interprets the end of an attempt. `settled`: files had time to appear, and
+/// the batch system to say why.
 pub fn verdict(word: BatchState, left: WrapperTraces, settled: bool) -> AttemptEnd {
     let told = |verdict| if settled { verdict } else { AttemptEnd::Untold };
     match (left, word) {
@@ -278,18 +278,18 @@ pub fn verdict(word: BatchState, left: WrapperTraces, settled: bool) -> AttemptE
         (WrapperTraces::WallTime | WrapperTraces::Unstarted, _) => AttemptEnd::Failed,
         (WrapperTraces::TooLate, _) => AttemptEnd::TooLate,
         (WrapperTraces::Nothing, BatchState::Waiting | BatchState::Requeued) => AttemptEnd::Queued,
-        // A controller that was killed forgot that it started this: nobody puts back into the
-        // queue what was submitted not to be.
+        // A controller that was killed forgot that it started this: nobody puts a job back into the
+        // queue that was submitted not to be.
         (WrapperTraces::Success, BatchState::Waiting | BatchState::NeverRuns) => {
             told(AttemptEnd::Succeeded)
         }
         (WrapperTraces::Failure, BatchState::Waiting | BatchState::NeverRuns) => {
             told(AttemptEnd::Failed)
         }
-        // Its wrapper listened for a moment whether it was told to end, and was not: that controller
+        // Its wrapper waited a moment for a request to end, and there was none: that controller
         // starts it anew, and calls it cancelled because its node will not.
         (WrapperTraces::Success, BatchState::Cancelled) => AttemptEnd::Succeeded,
-        // It ran, or waited at its gate, and its directory is taken for whoever comes again.
+        // It ran, or waited at its gate, and its directory is taken for any that comes again.
         (left, word) if word.is_in_queue() && left != WrapperTraces::Nothing => {
             told(AttemptEnd::Ended(EndedBySite::Requeued))
         }
@@ -297,12 +297,12 @@ pub fn verdict(word: BatchState, left: WrapperTraces, settled: bool) -> AttemptE
             AttemptEnd::Standing
         }
         (WrapperTraces::Nothing, BatchState::Forgotten) => AttemptEnd::Absent,
-        // Slurm says so too of a job whose payload killed its wrapper.
+        // Slurm also reports this for a job whose payload killed its wrapper.
         (WrapperTraces::Spoiled | WrapperTraces::Begun, BatchState::LaunchFailed) => {
             by_itself(left, word, settled)
         }
         (left, word) => match word.outside() {
-            // What is in the queue has no files that could come late, but reasons pass.
+            // A job in the queue has no files that could come late, but reasons pass.
             Some(why) if left.is_exit() => AttemptEnd::Ended(why),
             Some(why) => told(AttemptEnd::Ended(why)),
             None => by_itself(left, word, settled),
@@ -310,10 +310,10 @@ pub fn verdict(word: BatchState, left: WrapperTraces, settled: bool) -> AttemptE
     }
 }
 
-/// One that nobody is said to have ended.
+/// Interprets the end of an attempt that nobody is reported to have ended.
 fn by_itself(left: WrapperTraces, word: BatchState, settled: bool) -> AttemptEnd {
     let told = |verdict| if settled { verdict } else { AttemptEnd::Untold };
-    // While it is tidied up, that it was ended from outside may still be said.
+    // While it is tidied up, an end from outside may still be reported.
     let stands = |verdict| {
         if word.is_active() {
             told(verdict)
@@ -322,11 +322,11 @@ fn by_itself(left: WrapperTraces, word: BatchState, settled: bool) -> AttemptEnd
         }
     };
     match left {
-        // A wrapper that wrote this ends well: it was ended right behind it, or never wrote it.
+        // A wrapper that wrote this ends well: it was ended right after that, or never wrote it.
         WrapperTraces::Success if word == BatchState::Failed => AttemptEnd::Lost,
         WrapperTraces::Success => stands(AttemptEnd::Succeeded),
-        // Whoever told it to end did not do so through a payload's own exit. The signal may have
-        // come to the payload before its wrapper heard of it.
+        // A payload's own exit would look different: somebody asked it to end. The signal may have
+        // reached the payload before its wrapper.
         WrapperTraces::Terminated | WrapperTraces::Killed if word == BatchState::Forgotten => {
             AttemptEnd::Ended(EndedBySite::Cancelled)
         }
@@ -334,8 +334,8 @@ fn by_itself(left: WrapperTraces, word: BatchState, settled: bool) -> AttemptEnd
             stands(AttemptEnd::Failed)
         }
         WrapperTraces::Spoiled => told(AttemptEnd::Ended(EndedBySite::Spoiled)),
-        // Whoever says so knows of its nodes: with them all is well. Who runs beside a payload, and
-        // could end the wrapper, is that payload.
+        // A batch system that reports this knows its nodes: all is well with them. Only the payload
+        // runs beside the wrapper, and could end it.
         WrapperTraces::Begun if word != BatchState::Forgotten => {
             told(AttemptEnd::Ended(EndedBySite::WrapperKilled))
         }
@@ -343,7 +343,7 @@ fn by_itself(left: WrapperTraces, word: BatchState, settled: bool) -> AttemptEnd
     }
 }
 
-/// The table of the book.
+/// Formats the table of the book.
 pub fn to_markdown() -> String {
     let mut out = "| the batch system says |".to_owned();
     let columns = WrapperTraces::ALL;

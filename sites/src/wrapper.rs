@@ -1,5 +1,5 @@
-//! The wrapper that runs every payload, and the files that it and an adapter
-//! write for each other. Nothing here belongs to one kind of site.
+//! The wrapper that runs every payload, and the files that it and an adapter write for each other.
+//! Nothing here belongs to one kind of site.
 //!
 //! State files are lines of text, and count only if their last line is
 //! `end <tag>`: a file that is cut short, half visible, or another attempt's is

@@ -1,6 +1,6 @@
-//! How long others wait for a submission to be durable while one user asks for as much as can be:
-//! 200,000 jobs, or dry runs of the largest job that is allowed, four at a time; and what a start
-//! takes after as much was accepted as there is room for.
+//! The time that others wait until a submission is durable while one user asks for as much as
+//! possible: 200,000 jobs, or dry runs of the largest job that is allowed, four at a time. And the
+//! time of a start after the server accepted as much as there is room for.
 
 use std::path::Path;
 use std::thread;
@@ -12,11 +12,11 @@ use super::report::BenchReport;
 use super::server::BenchServer;
 use super::submit::{BULK, JOB, SITES, bulk_body, fill_sites, load, numbered};
 
-/// Jobs that the one submits.
+/// Jobs that the busy user submits.
 const JOBS: usize = 200_000;
-/// Requests that the one has under way.
+/// Requests that the busy user has under way at once.
 const AT_ONCE: usize = 4;
-/// Submissions of the other from one look at the crowd to the next.
+/// Submissions of the other user between two checks on the crowd.
 const TURN: usize = 20;
 /// Components of the largest job, and bytes of its document: the defaults of
 /// `limits.max_components` and `server.max_body`, with some room.
@@ -72,8 +72,8 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     Ok(report)
 }
 
-/// The most memory, in MB, that a start takes of a server which is as full of jobs that all differ
-/// as it lets itself be filled.
+/// Fills a server with distinct jobs until it refuses more, and returns the peak memory, in MB, of
+/// its next start.
 fn start_when_full(place: &Path, memory: &str, report: &mut BenchReport) -> Result<f64> {
     crate::cli::progress("a server that is full, and its start");
     let mut server = BenchServer::start_within(place, &SITES, memory)?;
@@ -94,7 +94,7 @@ fn start_when_full(place: &Path, memory: &str, report: &mut BenchReport) -> Resu
     Ok(most)
 }
 
-/// Submits some more jobs: how many, if there was room for them.
+/// Submits some more jobs; returns their number if there was room for them.
 fn fits(server: &BenchServer, from: usize) -> Result<Option<usize>> {
     match post(load(
         server,
@@ -115,7 +115,7 @@ fn single(server: &BenchServer, other: &str, requests: usize) -> RequestLoad {
     }
 }
 
-/// The other's submissions, one after another as long as the crowd is there.
+/// Submits for the other user, one job after another, as long as the crowd lasts.
 fn beside(server: &BenchServer, other: &str, crowd: RequestLoad) -> Result<LoadResult> {
     let crowd = thread::spawn(move || post(crowd));
     let mut turns = Vec::new();
@@ -128,7 +128,6 @@ fn beside(server: &BenchServer, other: &str, crowd: RequestLoad) -> Result<LoadR
     Ok(LoadResult::join(turns))
 }
 
-/// The document of the largest job.
 fn largest() -> Vec<u8> {
     let text = "x".repeat(BYTES / COMPONENTS - 100);
     let components: Vec<String> = (0..COMPONENTS).map(|number: usize| {

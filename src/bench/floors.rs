@@ -1,4 +1,4 @@
-//! What the machine can do at all.
+//! The floors: the most that the machine can do.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,10 +17,9 @@ use cospan_storage::{EngineKind, StoreOptions};
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 
-/// How long each floor is measured.
+/// The time for which each floor is measured.
 const LENGTH: Duration = Duration::from_secs(1);
 
-/// The name of the file system below a path.
 pub(super) fn file_system(path: &Path) -> Result<String> {
     let path = path.canonicalize()?;
     let mounts = std::fs::read_to_string("/proc/mounts")?;
@@ -35,7 +34,7 @@ pub(super) fn file_system(path: &Path) -> Result<String> {
         .map_or_else(|| "unknown".into(), |(_, kind)| kind.to_owned()))
 }
 
-/// Appends of 4 KiB, each made durable, a second.
+/// Appends of 4 KiB per second, each made durable.
 pub(super) fn fdatasync_per_s(place: &Path) -> Result<f64> {
     let mut file = File::create(place.join("fdatasync"))?;
     let block = [7; 4_096];
@@ -49,7 +48,7 @@ pub(super) fn fdatasync_per_s(place: &Path) -> Result<f64> {
     Ok(f64::from(count) / begin.elapsed().as_secs_f64())
 }
 
-/// `/bin/true`, started and waited for one after the other, a second.
+/// Runs of `/bin/true` per second, one after the other.
 pub(super) fn spawn_per_s() -> Result<f64> {
     let begin = Instant::now();
     let mut count = 0;
@@ -72,8 +71,8 @@ struct JournalFloor {
     waiting: FloorWaiters,
 }
 
-/// The floor of a submission: a POST whose body becomes durable in the same
-/// store, in groups, and nothing else. Serves until it is killed.
+/// The floor of a submission: a POST whose body becomes durable in the same store, in groups, and
+/// nothing else. Serves until it is killed.
 ///
 /// # Errors
 /// The store or the address cannot be had.

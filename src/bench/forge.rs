@@ -1,5 +1,5 @@
-//! Makes of a store full of queued jobs one whose jobs stand everywhere: the
-//! same decisions and the same records as in earnest, with sites imagined.
+//! Turns a store full of queued jobs into one whose jobs are in every phase. The decisions and
+//! records are real, the sites are imagined.
 
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -25,17 +25,17 @@ use cospan_storage::{EngineKind, StoreOptions};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-/// What the store holds now.
+/// The content of the forged store.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Forged {
     /// Jobs that have not ended.
     pub(super) live: usize,
-    /// The one job that fits a site.
+    /// The only job that fits a site.
     pub(super) fits: u64,
 }
 
-/// Of ten jobs, one claims and one runs; one more job is queued that fits. Whoever writes
-/// that is killed at once, as a server would be.
+/// Makes one job in ten claim and one in ten run, and queues one more job that fits. The process
+/// that writes is then killed, as a server would be.
 pub(super) fn spread(store: &Path) -> Result<Forged> {
     let mut command = Command::new(std::env::current_exe()?);
     command
@@ -48,7 +48,7 @@ pub(super) fn spread(store: &Path) -> Result<Forged> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Forges a store, says what it holds now, and kills this process with signal 9.
+/// Forges a store, prints what it holds, and kills this process with signal 9.
 ///
 /// # Errors
 /// The store cannot be opened or written.
@@ -101,7 +101,7 @@ fn forge(store: &Path) -> Result<Forged> {
         changes: vec![object::put_next_job(JobId(small.id.0 + 1))?],
     });
     write(&opened, &reports, units)?;
-    // Neither closed nor let go of: what closing would write is not to be there.
+    // Neither closed nor dropped: the store must not contain what closing would write.
     std::mem::forget(opened);
     Ok(Forged {
         live: jobs.len() + 1,
@@ -133,7 +133,7 @@ fn write(opened: &Opened, reports: &Receiver<CommitReport>, units: Vec<Unit>) ->
     Ok(())
 }
 
-/// A job, and what happened to it, one command after the other.
+/// A job with the events of all commands that were applied to it.
 struct ForgedJob {
     job: Job,
     events: Vec<JobEvent>,
@@ -150,7 +150,7 @@ impl ForgedJob {
         Ok(())
     }
 
-    /// To each component in turn.
+    /// Applies the command to each component in turn.
     fn each(&mut self, command: impl Fn(ComponentIndex, &Job) -> JobCommand) -> Result<()> {
         for index in 0..self.job.components.len() as u32 {
             let command = command(ComponentIndex(index), &self.job);
@@ -218,7 +218,7 @@ fn running(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
     Ok(life.end())
 }
 
-/// One processor, any site, and first in its queue.
+/// Builds a job of one processor for any site, first in its queue.
 fn small_job(jobs: &[Job], now: Timestamp) -> Result<Job> {
     let last = jobs.last().context("the store holds no jobs")?;
     let mut small = last.clone();

@@ -1,4 +1,4 @@
-//! The load: keep-alive connections that post the same document again and again.
+//! The load: keep-alive connections that post the same document over and over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,26 +8,26 @@ use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Before who was refused asks again.
+/// Pause before a refused request is sent again.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What is posted, where, and how often.
+/// The requests of a load: their content, destination and number.
 pub(super) struct RequestLoad {
     pub(super) port: u16,
     pub(super) path: &'static str,
     pub(super) token: String,
     pub(super) body: Vec<u8>,
-    /// Digits in the body in whose place each request has its own number.
+    /// Placeholder digits in the body that each request replaces by its own number.
     pub(super) number: Option<&'static str>,
-    /// Who is refused for asking too much (429) asks again.
+    /// True if a request refused with 429 is sent again.
     pub(super) insists: bool,
     pub(super) connections: usize,
     pub(super) requests: usize,
 }
 
-/// What came of it.
+/// The result of a load.
 pub(super) struct LoadResult {
-    /// How many there were, and how long each turn of them took.
+    /// The number of requests and the time of each turn.
     turns: Vec<(usize, Duration)>,
     /// Sorted.
     latencies: Vec<Duration>,
@@ -36,7 +36,7 @@ pub(super) struct LoadResult {
 }
 
 impl LoadResult {
-    /// One of several turns.
+    /// Joins the results of several turns.
     pub(super) fn join(all: Vec<Self>) -> Self {
         let mut joined = Self {
             turns: Vec::new(),
@@ -52,7 +52,7 @@ impl LoadResult {
         joined
     }
 
-    /// The median of its turns; with an even number of them the lower one.
+    /// Requests per second: the median of the turns, the lower one of an even number.
     pub(super) fn per_second(&self) -> f64 {
         let mut rates: Vec<f64> = self
             .turns
@@ -73,7 +73,6 @@ impl LoadResult {
     }
 }
 
-/// Posts everything.
 pub(super) fn post(load: RequestLoad) -> Result<LoadResult> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -149,7 +148,8 @@ async fn client(
         let answer = loop {
             match ask(&mut stream, &request, &mut buffer).await {
                 Ok((200..=299, answer)) => break answer,
-                // The connection may end with a refusal before all of a long request was read.
+                // After a refusal the server may close the connection before it has read all of a
+                // long request.
                 Ok((429, _)) | Err(_) if load.insists => {
                     tokio::time::sleep(PAUSE).await;
                     stream = connect(load.port).await?;
@@ -168,7 +168,7 @@ async fn client(
     Ok(done)
 }
 
-/// Where the body has the digits that each request replaces.
+/// Positions in the body of the digits that each request replaces.
 fn places(load: &RequestLoad) -> impl Iterator<Item = usize> {
     let digits = load.number.map(str::as_bytes);
     let length = digits.map_or(load.body.len() + 1, <[u8]>::len);
@@ -186,7 +186,7 @@ fn write_number(request: &mut [u8], places: &[usize], digits: usize, number: usi
     }
 }
 
-/// Posts once: the status of the answer, and its body.
+/// Posts once; returns the status and the body of the answer.
 async fn ask(
     stream: &mut TcpStream,
     request: &[u8],

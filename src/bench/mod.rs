@@ -1,5 +1,5 @@
-//! `cospan bench`: what this program does on this machine, beside what the
-//! machine can do at all. Every figure comes with its floors from the same run.
+//! `cospan bench`: the speed of this program on this machine, next to what the machine can do at
+//! all. Every figure comes with its floors from the same run.
 
 mod crowd;
 mod floors;
@@ -24,32 +24,32 @@ pub use forge::forge_store;
 pub use report::{BenchFigure, BenchReport};
 pub use sites::{CallFigures, CallsPlan, measure_calls};
 
-/// Which bench.
+/// The bench to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bench {
     /// Durable submissions over HTTP.
     Submit,
-    /// What one submission takes while another user asks for as much as can be.
+    /// The time of one submission while another user asks for as much as possible.
     Crowd,
-    /// From kill -9 to the first placement.
+    /// The time from kill -9 to the first placement.
     Recover,
-    /// Local components, started to finished.
+    /// Local components, from start to finish.
     Run,
     /// Decisions, scans, and placements through the actors.
     Place,
-    /// Reservations: timelines, the search for a co-allocation, promises through the actors; how
-    /// fits grow with the jobs of a log.
+    /// Reservations: timelines, the search for a co-allocation, reserved starts through the actors,
+    /// and the growth of fits with the jobs of a log.
     Reserve(Option<ClusterLog>),
-    /// Jobs through the control plane under virtual time; those of a log as well.
+    /// Jobs through the control plane under virtual time; also the jobs of a log, if one is given.
     Simulate(Option<ClusterLog>),
-    /// Clusters under Slurm, in full extent or in a short one.
+    /// Clusters under Slurm, in full or in short.
     Sites {
-        /// In full.
+        /// True for the full extent.
         full: bool,
     },
 }
 
-/// A job log, and the cluster that it is of.
+/// A job log and the cluster that wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterLog {
     /// The log in Standard Workload Format, plain or compressed.
@@ -58,21 +58,20 @@ pub struct ClusterLog {
     pub processors: u32,
 }
 
-/// How a bench is run.
+/// The settings of a run of a bench.
 #[derive(Debug, Clone)]
 pub struct BenchPlan {
-    /// Which one.
     pub bench: Bench,
-    /// Where its files go: a directory on a disk, made and removed by the bench.
+    /// Directory for the files of the bench: on a disk, created and removed by the bench.
     pub directory: PathBuf,
-    /// A tenth of the work, to see that it runs; its figures say little.
+    /// Does a tenth of the work, to check that the bench runs; the figures mean little.
     pub quick: bool,
 }
 
 /// Runs a bench; progress goes to standard error.
 ///
 /// # Errors
-/// Something that it needs could not be started, or did not do what it must.
+/// Something that the bench needs could not be started, or did not do its work.
 pub fn run(plan: &BenchPlan) -> Result<BenchReport> {
     match &plan.bench {
         Bench::Submit => on_disk(plan, submit::bench),
@@ -88,7 +87,7 @@ pub fn run(plan: &BenchPlan) -> Result<BenchReport> {
     }
 }
 
-/// Runs a bench that writes, in a directory of its own.
+/// Runs a bench that writes, in its own directory.
 fn on_disk(
     plan: &BenchPlan,
     bench: impl FnOnce(&Path, bool) -> Result<BenchReport>,

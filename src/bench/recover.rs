@@ -1,4 +1,4 @@
-//! From kill -9 with 100,000 live jobs to the first placement of the next life.
+//! Recovery: from kill -9 with 100,000 live jobs to the first placement of the next epoch.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,9 +11,9 @@ use super::report::BenchReport;
 use super::server::BenchServer;
 use super::{floors, forge};
 
-/// Too small for the many jobs, so that none is placed before its time.
+/// Too small for the many jobs, so that none is placed early.
 const SITES: [(&str, u32); 3] = [("north", 32), ("south", 32), ("spare", 4)];
-/// What is put back together: a store behind its floor is refused.
+/// The files that are restored together: a store behind its floor is refused.
 const STORE: [&str; 2] = ["store", "store.floor"];
 /// Restarts of each kind; the median counts.
 const ROUNDS: usize = 3;
@@ -89,7 +89,7 @@ fn fill(server: &BenchServer, jobs: usize) -> Result<()> {
     Ok(())
 }
 
-/// Puts the store of one directory in place of the other's.
+/// Replaces the store of one directory by that of the other.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for name in STORE {
@@ -107,12 +107,12 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
             bail!("{} could not be copied to {}", from.display(), to.display());
         }
     }
-    // What was copied is to be on disk before anything is measured.
+    // The copy must be on disk before anything is measured.
     Command::new("sync").status()?;
     Ok(())
 }
 
-/// Jobs that have not ended, as the server counts them.
+/// Jobs that have not ended, by the server's count.
 fn live_jobs(server: &BenchServer) -> Result<usize> {
     let metrics = server.text("/metrics")?;
     let ended = ["finished", "failed", "cancelled"].map(|phase| format!("\"{phase}\""));

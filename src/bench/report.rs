@@ -8,34 +8,31 @@ use serde::Serialize;
 /// The target of a count of mistakes.
 pub(super) const MUST_BE_NONE: &str = "0";
 
-/// What a bench found.
+/// The report of a bench.
 #[derive(Debug, Clone, Serialize)]
 pub struct BenchReport {
-    /// Which bench.
+    /// The name of the bench.
     pub bench: &'static str,
-    /// Its figures.
+    /// Figures that were measured.
     pub figures: Vec<BenchFigure>,
-    /// What the machine can do at all, measured in the same run.
+    /// Floors: the most that the machine can do, measured in the same run.
     pub floors: Vec<BenchFigure>,
-    /// What it ran on.
+    /// The machine on which it ran, by property.
     pub machine: BTreeMap<String, String>,
 }
 
-/// One measured quantity.
+/// A measured quantity.
 #[derive(Debug, Clone, Serialize)]
 pub struct BenchFigure {
-    /// Its name.
     pub name: Cow<'static, str>,
-    /// Its value.
     pub value: f64,
-    /// Its unit.
     pub unit: &'static str,
-    /// What it should be; empty where there is no target.
+    /// The target value; empty if there is no target.
     pub target: &'static str,
 }
 
 impl BenchFigure {
-    /// A figure, rounded to what can be trusted.
+    /// A figure, rounded to the digits that can be trusted.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         value: f64,
@@ -95,7 +92,7 @@ impl BenchReport {
             .push(BenchFigure::new(name, value, unit, target));
     }
 
-    /// Mistakes that were made: what must be none, and is not.
+    /// Figures that count mistakes and are not zero.
     pub fn mistakes(&self) -> Vec<&BenchFigure> {
         self.figures
             .iter()

@@ -1,5 +1,4 @@
-//! Local components, started to finished, beside the bare wrapper; and what an
-//! idle server costs.
+//! Local components, from start to finish, beside the bare wrapper; and the cost of an idle server.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,10 +12,10 @@ use super::report::BenchReport;
 use super::server::BenchServer;
 
 const JOB: &[u8] = include_bytes!("jobs/true.json");
-/// One site whose processors bound how many run at once.
+/// A single site whose processors bound the number of components that run at once.
 const SITES: [(&str, u32); 1] = [("here", 64)];
-/// How often components are run, with bare wrappers before and after each: machines differ
-/// from minute to minute.
+/// Number of times that components are run, with bare wrappers before and after each: machines
+/// differ from minute to minute.
 const ROUNDS: usize = 3;
 /// Clock ticks a second, as Linux counts processor time for every program.
 const TICKS_PER_S: f64 = 100.0;
@@ -83,8 +82,8 @@ fn idle_cpu_percent(server: &BenchServer, length: Duration) -> Result<f64> {
     Ok(ticks as f64 / TICKS_PER_S / begin.elapsed().as_secs_f64() * 100.0)
 }
 
-/// Submits all at once and waits for the last; components finished a second. So many were
-/// `done` before.
+/// Submits all jobs at once and waits for the last; returns components finished per second. `done`
+/// jobs had finished before.
 fn run_jobs(server: &BenchServer, jobs: usize, done: usize) -> Result<f64> {
     crate::cli::progress("local components");
     let body = [
@@ -131,7 +130,7 @@ fn run_jobs(server: &BenchServer, jobs: usize, done: usize) -> Result<f64> {
     Ok(jobs as f64 / begin.elapsed().as_secs_f64())
 }
 
-/// Jobs finished, and jobs ended otherwise, by the server's own count.
+/// Jobs that finished, and jobs that ended otherwise, by the server's own count.
 fn ended(server: &BenchServer) -> Result<(f64, f64)> {
     let metrics = server.text("/metrics")?;
     let count = |how: &str| {

@@ -1,4 +1,4 @@
-//! A server of this very program, as a bench starts and kills it.
+//! A server of this very program that a bench starts and kills.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ const READY_MAX: Duration = Duration::from_secs(120);
 pub(super) struct BenchServer {
     directory: PathBuf,
     child: Child,
-    /// Where it listens.
+    /// Port on which it listens.
     pub(super) port: u16,
-    /// The key to it.
+    /// The key that opens it.
     pub(super) token: String,
 }
 
@@ -26,14 +26,14 @@ pub(super) fn free_port() -> Result<u16> {
 }
 
 impl BenchServer {
-    /// Writes the configuration and starts a server. The configuration is the
-    /// shipped one, but for addresses, directories and sites, and for room for all jobs of one
-    /// key, which machines with little memory do not give by default.
+    /// Writes the configuration and starts a server.  The configuration is the shipped one, but for
+    /// addresses, directories and sites, and for room for all jobs of one key, which machines with
+    /// little memory do not give by default.
     pub(super) fn start(directory: &Path, sites: &[(&str, u32)]) -> Result<Self> {
         Self::start_within(directory, sites, "auto")
     }
 
-    /// The same for a server that may have so much memory.
+    /// Starts a server with this much memory.
     pub(super) fn start_within(
         directory: &Path,
         sites: &[(&str, u32)],
@@ -71,20 +71,20 @@ impl BenchServer {
         Ok(server)
     }
 
-    /// Ends it as suddenly as can be.
+    /// Kills the server with signal 9.
     pub(super) fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Starts it again on what it left; returns at once.
+    /// Starts the server again on its store; returns at once.
     pub(super) fn restart(&mut self) -> Result<()> {
         self.child = spawn(&self.directory)?;
         Ok(())
     }
 
-    /// Waits until it takes work.
+    /// Waits until the server takes work.
     pub(super) fn wait_ready(&mut self) -> Result<()> {
         let address = format!("http://127.0.0.1:{}/readyz", self.port);
         let begin = Instant::now();
@@ -100,7 +100,7 @@ impl BenchServer {
         Ok(())
     }
 
-    /// Makes another key, and waits until it is taken.
+    /// Makes another key, and waits until the server accepts it.
     pub(super) fn add_key(&self, name: &str) -> Result<String> {
         let made = command(&self.directory)?
             .args(["key", "add", name])
@@ -124,7 +124,7 @@ impl BenchServer {
         Ok(token)
     }
 
-    /// Reads a document of its API.
+    /// Reads a JSON document of its API.
     pub(super) fn get(&self, path: &str) -> Result<serde_json::Value> {
         let address = format!("http://127.0.0.1:{}{path}", self.port);
         let key = format!("Bearer {}", self.token);
@@ -140,12 +140,12 @@ impl BenchServer {
         Ok(answer.body_mut().read_to_string()?)
     }
 
-    /// Its resident memory in bytes.
+    /// Resident memory in bytes.
     pub(super) fn resident_bytes(&self) -> Result<u64> {
         self.status_bytes("VmRSS:")
     }
 
-    /// The most that was resident since its start, in bytes.
+    /// Peak resident memory since the start, in bytes.
     pub(super) fn most_resident_bytes(&self) -> Result<u64> {
         self.status_bytes("VmHWM:")
     }
@@ -158,7 +158,7 @@ impl BenchServer {
         Ok(kb.context(what)? * 1_024)
     }
 
-    /// Processor time that it has used, in clock ticks.
+    /// Processor time used, in clock ticks.
     pub(super) fn cpu_ticks(&self) -> Result<u64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let rest = stat.rsplit_once(')').context("no stat")?.1;
@@ -189,7 +189,7 @@ fn spawn(directory: &Path) -> Result<Child> {
 
 impl Drop for BenchServer {
     fn drop(&mut self) {
-        // Ended already, or to be ended whatever the bench came to.
+        // It has ended already, or must end whatever the result of the bench.
         let _ = self.kill();
     }
 }

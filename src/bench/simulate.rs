@@ -1,5 +1,4 @@
-//! Jobs through the whole control plane under virtual time: how fast, how much memory,
-//! and how both grow.
+//! Jobs through the whole control plane under virtual time: speed, memory, and the growth of both.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -71,7 +70,7 @@ pub(super) fn bench(quick: bool, log: Option<&ClusterLog>) -> Result<BenchReport
     Ok(report)
 }
 
-/// The jobs of a log on their own cluster.
+/// Runs the jobs of a log on their own cluster.
 fn year(log: &ClusterLog, report: &mut BenchReport) -> Result<()> {
     crate::cli::progress(&format!("{}", log.file.display()));
     let begun = Instant::now();
@@ -95,8 +94,8 @@ fn year(log: &ClusterLog, report: &mut BenchReport) -> Result<()> {
     Ok(())
 }
 
-/// Messages that a bare task answers one after the other, a second: no more than this could
-/// pass between actors.
+/// Messages per second that a bare task answers one after the other: no more than this could pass
+/// between actors.
 fn messages_per_s() -> f64 {
     const COUNT: u32 = 200_000;
     let begun = Instant::now();
@@ -104,7 +103,7 @@ fn messages_per_s() -> f64 {
         let (ask, mut asked) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
         actix_web::rt::spawn(async move {
             while let Some(reply) = asked.recv().await {
-                // Whoever asked waits for it.
+                // The caller waits for it.
                 let _ = reply.send(());
             }
         });
@@ -117,7 +116,7 @@ fn messages_per_s() -> f64 {
     f64::from(COUNT) / begun.elapsed().as_secs_f64()
 }
 
-/// Jobs of one component that arrive by chance at five EASY sites without local users.
+/// Runs jobs of one component that arrive at random at five EASY sites without local users.
 fn simulate(count: usize) -> Result<ExperimentOutcome<()>> {
     let mut chance = StdRng::seed_from_u64(1);
     let work_ms = f64::from(PROCESSORS_MAX + 1) / 2.0 * (RUN_TIME_MAX_S * 1_000) as f64 / 2.0;
@@ -179,7 +178,7 @@ fn run_through(
     )
 }
 
-/// By how much time grows with jobs: the slope of a line through the logarithms.
+/// The growth of time with jobs: the slope of a line through the logarithms.
 pub(super) fn slope(points: &[(f64, f64)]) -> f64 {
     let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
     let count = logs.len() as f64;
@@ -191,7 +190,7 @@ pub(super) fn slope(points: &[(f64, f64)]) -> f64 {
     above / below
 }
 
-/// The most memory that this process ever had.
+/// Peak memory of this process.
 fn peak_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

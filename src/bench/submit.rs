@@ -13,8 +13,8 @@ use super::report::BenchReport;
 use super::server::{BenchServer, free_port};
 
 pub(super) const JOB: &[u8] = include_bytes!("jobs/one-kilobyte.json");
-/// Sites that exist and are full for a job of this size, but could ever hold it.
-/// The larger one first: a job that fits both would go there.
+/// Sites that exist and are full for a job of this size, but could hold it. The larger one comes
+/// first: a job that fits both would go there.
 pub(super) const SITES: [(&str, u32); 2] = [("south", 72), ("north", 64)];
 /// The job's number in its study.
 const NUMBER: &str = "0017";
@@ -82,7 +82,7 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     Ok(report)
 }
 
-/// Submissions and bare posts in turns, as machines differ from minute to minute.
+/// Posts submissions and bare bodies in turns, as machines differ from minute to minute.
 fn in_turns(
     server: &BenchServer,
     floor: &BareServer,
@@ -102,7 +102,7 @@ fn in_turns(
     Ok((LoadResult::join(ours), LoadResult::join(bare)))
 }
 
-/// Resident memory, in MB, with so many queued jobs of which no two are equal.
+/// Resident memory in MB with this many queued jobs of which no two are equal.
 fn distinct_jobs(place: &Path, jobs: usize) -> Result<f64> {
     crate::cli::progress("jobs that all differ");
     let server = BenchServer::start(place, &SITES)?;
@@ -152,10 +152,10 @@ pub(super) fn bulk_body(job: impl Fn(usize) -> String) -> Vec<u8> {
     format!("[{}]", jobs.join(",")).into_bytes()
 }
 
-/// Takes processors for ten minutes at most, and no longer than the bench's directory is there.
+/// Takes processors for ten minutes at most, and no longer than the bench's directory exists.
 const FILLER: &str = "for i in $(seq 120); do test -d \\\"$PWD\\\" || exit; sleep 5; done";
 
-/// Processors taken by one long job at each site, so that nothing else fits.
+/// Fills each site with one long job, so that nothing else fits.
 pub(super) fn fill_sites(server: &BenchServer) -> Result<()> {
     for (_, processors) in SITES {
         let body = format!(
@@ -177,7 +177,7 @@ pub(super) fn fill_sites(server: &BenchServer) -> Result<()> {
     Ok(())
 }
 
-/// A server that does nothing with a body but to make it durable.
+/// A server that makes each body durable and does nothing else.
 struct BareServer {
     child: Child,
     port: u16,
@@ -226,7 +226,7 @@ impl BareServer {
 
 impl Drop for BareServer {
     fn drop(&mut self) {
-        // One that is gone already is as good as ended.
+        // A server that is gone already is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

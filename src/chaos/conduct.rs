@@ -1,4 +1,4 @@
-//! Rehearsals as the rest of the server sees them: begun, ended, shown.
+//! Rehearsals as the rest of the server sees them: it begins them, ends them and shows them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,35 +19,35 @@ use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport
 /// Bounds of one rehearsal.
 #[derive(Debug, Clone, Copy)]
 pub struct RehearsalLimits {
-    /// Longest one.
+    /// The longest rehearsal.
     pub max_duration: DurationMs,
-    /// Share of the sites that it may strike, in percent; one always.
+    /// Share of the sites that one rehearsal may concern, in percent; one site is always allowed.
     pub max_sites_percent: u32,
 }
 
-/// Why nothing was done.
+/// The reason why nothing was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RehearsalRefusal {
-    /// The configuration does not allow it.
+    /// The configuration does not allow rehearsals.
     Off,
-    /// Everything that is wrong with the plan.
+    /// All flaws of the plan.
     Plan(Vec<Flaw>),
     /// Another rehearsal runs.
     Busy {
-        /// The key that began it.
+        /// The key that began the other rehearsal.
         by: String,
-        /// When it ends at the latest.
+        /// When the other rehearsal ends at the latest.
         ends_at: Timestamp,
     },
-    /// There is none.
+    /// There is no rehearsal.
     None,
 }
 
-/// By site, what faults are injected with.
+/// The handles for fault injection, by site.
 pub type Handles = BTreeMap<SiteName, Faults>;
 
-/// Wraps sites, so that faults can be injected into the calls to them; by files as well, one
-/// for each site, named like it, if there is a directory for them.
+/// Wraps sites, so that faults can be injected into the calls to them. If `files` names a
+/// directory, faults can also be injected by a file for each site, with the name of the site.
 pub fn wrap(sites: Vec<Arc<dyn Site>>, files: Option<&Path>) -> (Vec<Arc<dyn Site>>, Handles) {
     let mut handles = Handles::new();
     let wrapped = sites.into_iter().map(|site| {
@@ -65,17 +65,17 @@ pub fn wrap(sites: Vec<Arc<dyn Site>>, files: Option<&Path>) -> (Vec<Arc<dyn Sit
     (wrapped, handles)
 }
 
-/// All rehearsals of a server; none where they are not allowed. Clones are the same.
+/// All rehearsals of a server; `None` where they are not allowed. Clones share them.
 #[derive(Clone)]
 pub struct Rehearsals(Option<Arc<RehearsalStage>>);
 
 impl Rehearsals {
-    /// None are allowed.
+    /// Allows no rehearsals.
     pub fn off() -> Self {
         Self(None)
     }
 
-    /// Rehearsals at sites that were wrapped.
+    /// Allows rehearsals at sites that were wrapped.
     pub fn new(
         plane: ControlPlane,
         faults: Handles,
@@ -91,10 +91,11 @@ impl Rehearsals {
         self.0.as_ref().ok_or(RehearsalRefusal::Off)
     }
 
-    /// What would run if this plan began now.
+    /// Returns the rehearsal that would run if this plan began now.
     ///
     /// # Errors
-    /// It would be refused.
+    ///
+    /// The plan would be refused.
     pub fn preview(
         &self,
         by: KeyName,
@@ -105,10 +106,11 @@ impl Rehearsals {
         Ok(rehearsal.report(rehearsal.begun_at))
     }
 
-    /// Begins to inject what a plan says. Must be called where an actix system runs.
+    /// Begins to inject the faults of a plan. Must be called where an actix system runs.
     ///
     /// # Errors
-    /// It is not allowed, the plan is wrong, or another one runs.
+    ///
+    /// Rehearsals are not allowed, the plan has flaws, or another rehearsal runs.
     pub fn begin(
         &self,
         by: KeyName,
@@ -116,22 +118,23 @@ impl Rehearsals {
     ) -> Result<RehearsalReport, RehearsalRefusal> {
         let stage = self.stage()?;
         let rehearsal = stage.prepare(by, plan)?;
-        // Before the first fault, so that nothing that follows from it is missed.
+        // Subscribes before the first fault, so that none of its effects is missed.
         let changes = stage.subscribe();
         let (number, report) = stage.start(rehearsal)?;
         actix_web::rt::spawn(watch(stage.clone(), number, changes));
         Ok(report)
     }
 
-    /// Ends what runs, at once.
+    /// Ends the running rehearsal at once.
     ///
     /// # Errors
-    /// It is not allowed, or nothing runs.
+    ///
+    /// Rehearsals are not allowed, or none runs.
     pub fn stop(&self, by: KeyName) -> Result<ChaosReport, RehearsalRefusal> {
         self.stage()?.stop(by)
     }
 
-    /// What is allowed, and what runs.
+    /// Returns the bounds, and the running rehearsal.
     pub fn status(&self) -> ChaosStatus {
         match &self.0 {
             Some(stage) => stage.status(),
@@ -145,10 +148,11 @@ impl Rehearsals {
         }
     }
 
-    /// What the running rehearsal, or the latest one, came to.
+    /// Reports on the running rehearsal, or on the latest one.
     ///
     /// # Errors
-    /// There was none since the server's start.
+    ///
+    /// There was no rehearsal since the server started.
     pub fn report(&self) -> Result<ChaosReport, RehearsalRefusal> {
         self.0
             .as_ref()
@@ -156,7 +160,7 @@ impl Rehearsals {
             .report_latest()
     }
 
-    /// The faults that are being injected at a site.
+    /// Lists the faults that are being injected at a site.
     pub fn faults_at(&self, site: &str) -> Vec<String> {
         let faults = self
             .0

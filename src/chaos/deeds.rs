@@ -1,5 +1,5 @@
-//! What the control plane did while faults were injected, gathered from the changes
-//! that it committed.
+//! The effects of injected faults on the control plane, gathered from the changes that it
+//! committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use cospan_domain::units::Timestamp;
 
 use crate::api::v1::chaos::{JobDeeds, SiteDeeds, StateSince};
 
-/// States of a site that are kept.
+/// Most states of a site that are kept.
 const STATES_MAX: usize = 64;
 
-/// Everything that was seen since a rehearsal began.
+/// All effects since a rehearsal began.
 #[derive(Debug, Default)]
 pub(super) struct RehearsalDeeds {
     pub(super) jobs: JobDeeds,
-    /// Jobs whose round was given up, and that have neither begun again nor ended.
+    /// Jobs whose round was aborted, and that have neither begun again nor ended.
     set_back: BTreeSet<JobId>,
     sites: BTreeMap<SiteName, SiteDeeds>,
     pub(super) isolated: bool,
@@ -27,7 +27,7 @@ pub(super) struct RehearsalDeeds {
 }
 
 impl RehearsalDeeds {
-    /// Takes in one committed change.
+    /// Applies one committed change.
     pub(super) fn see(&mut self, change: &JournalChange) {
         match change {
             JournalChange::Job { new, events, .. } => {
@@ -91,7 +91,7 @@ impl RehearsalDeeds {
         })
     }
 
-    /// Notes the state that a site is in, and the errors charged to it so far.
+    /// Records the state of a site, and the errors charged to it so far.
     pub(super) fn note(&mut self, name: &SiteName, state: &str, charged: u64, now: Timestamp) {
         let site = self.site(name);
         site.errors_charged = charged;
@@ -104,12 +104,12 @@ impl RehearsalDeeds {
         }
     }
 
-    /// Sites by name.
+    /// Lists the effects on sites, by name.
     pub(super) fn sites(&self) -> Vec<SiteDeeds> {
         self.sites.values().cloned().collect()
     }
 
-    /// How many jobs still suffer from a round that was given up.
+    /// Counts the jobs that have not yet recovered from an aborted round.
     pub(super) fn set_back(&self) -> usize {
         self.set_back.len()
     }

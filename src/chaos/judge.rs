@@ -1,5 +1,5 @@
-//! Whether a plan can be carried out: everything that is wrong with it, each with
-//! its place and what to do. The command line and the server judge alike.
+//! Checks of a plan: finds every flaw, each with its place and a remedy. The command line and the
+//! server use the same checks.
 
 use cospan_domain::units::DurationMs;
 use cospan_simulator::kinds::FaultKind;
@@ -12,17 +12,17 @@ use crate::config::nearest;
 
 /// Most faults of one plan.
 const INJECTIONS_MAX: usize = 64;
-/// Latest answer that a call is waited for.
+/// Largest delay of an answer: no call waits longer.
 const DELAY_MAX: DurationMs = DurationMs::from_secs(60);
 
-/// What a plan is judged by.
+/// The bounds for plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grounds {
-    /// The sites there are.
+    /// All sites.
     pub sites: Vec<String>,
     /// Longest rehearsal.
     pub max_duration: DurationMs,
-    /// Most sites that one rehearsal may strike.
+    /// Largest number of sites in one rehearsal.
     pub max_sites: u32,
 }
 
@@ -42,18 +42,18 @@ impl From<ChaosStatus> for Grounds {
     }
 }
 
-/// One thing that is wrong with a plan.
+/// A flaw of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
-    /// Where: `for`, `inject[0].sites`.
+    /// The place of the flaw: `for`, `inject[0].sites`.
     pub place: String,
-    /// What is wrong.
+    /// The problem in words.
     pub problem: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 
-/// Judges a plan of this length: those of its injections that can be read, with their places.
+/// Judges a plan of this length, given the injections that could be read, with their places.
 pub(super) fn judge(
     lasting: DurationMs,
     injections: &[(usize, InjectionPlan)],
@@ -78,7 +78,7 @@ pub(super) fn judge(
 struct PlanJudge<'g> {
     grounds: &'g Grounds,
     lasting: DurationMs,
-    /// The injection that is judged.
+    /// Index of the injection that is being judged.
     index: usize,
     flaws: Vec<Flaw>,
 }
@@ -188,7 +188,7 @@ impl PlanJudge<'_> {
                 self.wrong("calls", format!("{fault} cannot strike {name}"), remedy);
             }
         }
-        // Not `<= 0`: what is no number at all is wrong too.
+        // Not `<= 0`: a NaN is wrong, too.
         if !(*probability > 0.0 && *probability <= 1.0) {
             let problem = format!("{probability} is no share of calls");
             self.wrong(
@@ -248,12 +248,12 @@ impl PlanJudge<'_> {
     }
 }
 
-/// The kind of call of this name.
+/// Returns the kind of call with this name.
 pub(super) fn call_named(name: &str) -> Option<CallKind> {
     CallKind::ALL.into_iter().find(|call| call.as_str() == name)
 }
 
-/// A remedy for a wrong name: the nearest known one, or all of them.
+/// Suggests a remedy for a wrong name: the nearest known name, or all of them.
 fn instead<'n>(wrong: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(wrong, known.iter().copied()) {

@@ -1,8 +1,8 @@
-//! Which of the simulator's kinds of trouble may be injected, what each does to a call, and
-//! the calls that it can strike.
+//! The simulator's kinds of faults that may be injected, their effects on a call, and the calls
+//! that each can concern.
 //!
-//! A lie about an attempt (`absent`) is none of them: no site that keeps to its
-//! protocol tells one, and the control plane would start work a second time on it.
+//! A lie about an attempt (`absent`) is not among them: no site that keeps to its protocol tells
+//! one, and the control plane would start work a second time because of it.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use cospan_simulator::kinds::FaultKind;
 use cospan_sites::fault::InjectedFault;
 use cospan_sites::port::CallKind;
 
-/// How long a call waits for a frozen site, like any call for a silent one.
+/// Time that a call waits for a frozen site, as for any silent site.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a kind does to a call, if it may be injected. `delay`: how late answers come.
+/// Returns the fault that a kind injects into a call, if it may be injected. `delay` is the delay
+/// of late answers.
 pub(super) fn fault(kind: FaultKind, delay: Duration) -> Option<InjectedFault> {
     Some(match kind {
         FaultKind::RequestLost => InjectedFault::LostBefore,
@@ -30,7 +31,7 @@ pub(super) fn fault(kind: FaultKind, delay: Duration) -> Option<InjectedFault> {
     })
 }
 
-/// All kinds that may be injected.
+/// Lists all kinds that may be injected.
 pub(super) fn all() -> impl Iterator<Item = FaultKind> {
     FaultKind::ALL
         .iter()
@@ -38,17 +39,17 @@ pub(super) fn all() -> impl Iterator<Item = FaultKind> {
         .filter(|kind| fault(*kind, Duration::ZERO).is_some())
 }
 
-/// The kind of this name.
+/// Returns the kind with this name.
 pub(super) fn named(name: &str) -> Option<FaultKind> {
     all().find(|kind| kind.as_str() == name)
 }
 
-/// Whether a kind makes sense for a kind of call, and harms no job.
+/// Returns true if a kind of fault makes sense for a kind of call, and harms no job.
 pub(super) fn can_strike(kind: FaultKind, call: CallKind) -> bool {
     match kind {
-        // What only asks may be asked twice; nobody would notice.
+        // Queries may be repeated; nobody would notice.
         FaultKind::Doubled => call.acts(),
-        // A refusal is an answer: of a file it would say that there is none.
+        // A refusal is an answer: for a file it would mean that there is none.
         FaultKind::Refused => matches!(
             call,
             CallKind::Submit | CallKind::DecideGate | CallKind::Cancel
@@ -59,7 +60,7 @@ pub(super) fn can_strike(kind: FaultKind, call: CallKind) -> bool {
     }
 }
 
-/// All kinds of calls that a kind can strike.
+/// Lists all kinds of calls that a kind of fault can concern.
 pub(super) fn calls(kind: FaultKind) -> Vec<CallKind> {
     CallKind::ALL
         .into_iter()

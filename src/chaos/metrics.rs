@@ -1,21 +1,22 @@
-//! What rehearsals count. Labels: the sites there are, and the faults there are.
+//! Metrics of rehearsals. Labels: the known sites, and the known faults.
 
 use prometheus::{IntCounterVec, IntGauge, Opts, Registry};
 
 /// Metrics of injected faults.
 #[derive(Debug, Clone)]
 pub struct ChaosMetrics {
-    /// Faults that are injected at the moment.
+    /// Faults that are being injected now.
     pub active: IntGauge,
-    /// Calls that were struck, by site and kind of fault.
+    /// Calls that got a fault, by site and kind of fault.
     pub strikes: IntCounterVec,
 }
 
 impl ChaosMetrics {
-    /// Registers them.
+    /// Registers the metrics.
     ///
     /// # Errors
-    /// A metric of one of these names is registered already.
+    ///
+    /// A metric with one of these names is registered already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let metrics = Self {
             active: IntGauge::new(

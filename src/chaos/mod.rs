@@ -1,11 +1,10 @@
-//! Rehearsing failures: an operator has faults injected into the calls to chosen
-//! sites for a while, and reads what the control plane made of it.
+//! Rehearsals of failures: an operator injects faults into the calls to chosen sites for a while,
+//! and reads how the control plane coped.
 //!
-//! What is injected is what any site may do to its callers: requests and replies
-//! lost, late, doubled or refused. The layer never lies about an attempt and never
-//! changes anything at a site, so that jobs are as safe as they are without it.
-//! Everything about a rehearsal is in memory and ends with the process: none
-//! outlives a restart. Without `chaos.allowed` no site is wrapped at all.
+//! The faults are those that any site may cause for its callers: requests and replies lost, late,
+//! doubled or refused. The layer never lies about an attempt and never changes anything at a site,
+//! so jobs are as safe as without it. Everything about a rehearsal is in memory and ends with the
+//! process: no rehearsal outlives a restart. Without `chaos.allowed` no site is wrapped at all.
 
 mod conduct;
 mod deeds;

@@ -1,4 +1,5 @@
-//! The plan file, as operators write it: read as a whole, every problem at once.
+//! The plan file, as operators write it: the reader reads it as a whole, and reports all problems
+//! at once.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use crate::config::section::{Section, section};
 use crate::config::table::{OptionPlaces, TableReader, sub_tables};
 use crate::config::value::{OptionValue, kind};
 
-/// A share of calls; its bounds are judged with the rest.
+/// A share of calls; its bounds are checked with the rest.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CallShare(pub f64);
 
@@ -41,21 +42,21 @@ impl OptionValue for CallShare {
 }
 
 section! {
-    /// One fault, and which calls it strikes when.
+    /// A fault, and the calls into which it is injected.
     Injection("inject" repeated) {
         /// The sites.
         "sites" => sites: Vec<String>, since "0.1.0";
-        /// What goes wrong.
+        /// The fault.
         "fault" => fault: String, since "0.1.0";
-        /// Kinds of calls; none: all that the fault can strike.
+        /// Kinds of calls. If there are none: all kinds that the fault can concern.
         "calls" => calls: Vec<String> = Vec::new(), since "0.1.0";
-        /// Share of those calls that it strikes.
+        /// Share of those calls that get the fault.
         "probability" => probability: CallShare = CallShare(1.0), since "0.1.0";
-        /// It begins so long after the rehearsal.
+        /// Time from the start of the rehearsal to the start of the fault.
         "after" => after: Option<DurationMs> = None, since "0.1.0";
-        /// It lasts so long; `none`: until the rehearsal ends.
+        /// Length of the fault; `none`: until the rehearsal ends.
         "lasting" => lasting: Option<DurationMs> = None, since "0.1.0";
-        /// How late the answer comes; for `late`.
+        /// Delay of the answer; for `late` only.
         "delay" => delay: Option<DurationMs> = None, since "0.1.0";
     }
 }
@@ -74,10 +75,11 @@ impl From<Injection> for InjectionPlan {
     }
 }
 
-/// Reads a plan; `file` is for messages, `lasting` wins over what the plan says.
+/// Reads a plan. `file` appears in messages; `lasting` takes precedence over the plan's own value.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+///
+/// All problems of the plan.
 pub fn read(
     file: &Path,
     text: &str,
@@ -91,7 +93,7 @@ pub fn read(
         problems.add(error.span(), error.message(), remedy);
     }
     if !problems.is_empty() {
-        // What follows from a slip of the notation would only hide it.
+        // Further problems that follow from a syntax error would only hide it.
         return Err(problems.sorted());
     }
     let mut places = OptionPlaces::new();
@@ -135,7 +137,7 @@ pub fn read(
     })
 }
 
-/// A flaw stands where its key does, else where its table or the first of several begins.
+/// Adds a flaw at the place of its key, else where its table or the first of several begins.
 fn note(problems: &mut ConfigProblems, places: &OptionPlaces, flaw: Flaw) {
     let table = flaw
         .place

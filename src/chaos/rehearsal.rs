@@ -1,4 +1,4 @@
-//! One rehearsal: its plan with everything filled in, when it began, and how it ended.
+//! A rehearsal: its plan with everything filled in, its start, and its end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::kinds;
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosPlan, InjectionPlan, InjectionReport, RehearsalReport};
 
-/// One fault of a rehearsal.
+/// A fault of a rehearsal.
 #[derive(Debug, Clone)]
 struct RehearsalFault {
     fault: InjectedFault,
@@ -27,18 +27,18 @@ struct RehearsalFault {
     until: Timestamp,
 }
 
-/// When and by whom a rehearsal was ended.
+/// The end of a rehearsal.
 #[derive(Debug, Clone)]
 pub(super) struct RehearsalEnd {
     pub(super) at: Timestamp,
-    /// `None`: its time was over.
+    /// The key that ended it; `None` if its time was over.
     pub(super) by: Option<KeyName>,
 }
 
-/// One rehearsal.
+/// A rehearsal.
 #[derive(Debug)]
 pub(super) struct Rehearsal {
-    /// Tells it from those before and after it.
+    /// Number that tells this rehearsal from those before and after it.
     pub(super) number: u64,
     pub(super) by: KeyName,
     seed: u64,
@@ -48,14 +48,14 @@ pub(super) struct Rehearsal {
     pub(super) ended: Option<RehearsalEnd>,
     pub(super) recovered_at: Option<Timestamp>,
     pub(super) deeds: RehearsalDeeds,
-    /// Errors charged to each site when it began.
+    /// Errors charged to each site before it began.
     pub(super) charged_before: BTreeMap<SiteName, u64>,
-    /// Strikes that the metrics have already, by site and kind of fault.
+    /// Injected faults that the metrics have counted, by site and kind of fault.
     pub(super) counted: BTreeMap<(SiteName, &'static str), u64>,
 }
 
 impl Rehearsal {
-    /// What follows from a plan that was judged to be good, if it begins now.
+    /// Creates the rehearsal of a valid plan that begins now.
     pub(super) fn new(plan: &ChaosPlan, seed: u64, by: KeyName, now: Timestamp) -> Self {
         let ends_at = now + plan.lasting.0;
         Self {
@@ -77,12 +77,12 @@ impl Rehearsal {
         }
     }
 
-    /// The sites that it strikes, each once.
+    /// Lists the sites of the rehearsal, each once.
     pub(super) fn sites(&self) -> std::collections::BTreeSet<&SiteName> {
         self.parts.iter().flat_map(|part| &part.sites).collect()
     }
 
-    /// The injections at one site, for a rehearsal that begins at `instant`.
+    /// Lists the injections at one site, for a rehearsal that begins at `instant`.
     pub(super) fn at_site(&self, site: &SiteName, instant: Instant) -> Vec<Injection> {
         let here = self
             .parts
@@ -103,7 +103,7 @@ impl Rehearsal {
         .collect()
     }
 
-    /// No two sites and no two faults draw alike.
+    /// Derives a seed, so that no two sites and no two faults draw alike.
     fn seed_at(&self, site: &SiteName, index: usize) -> u64 {
         let hash = blake3::hash(format!("{}/{index}/{site}", self.seed).as_bytes());
         hash.as_bytes()
@@ -116,7 +116,7 @@ impl Rehearsal {
         self.ended.is_none() && part.from <= now && now < part.until
     }
 
-    /// How many of its faults strike at the moment.
+    /// Counts the faults that are being injected now.
     pub(super) fn active(&self, now: Timestamp) -> usize {
         self.parts
             .iter()
@@ -124,7 +124,7 @@ impl Rehearsal {
             .count()
     }
 
-    /// The faults that strike at a site at the moment.
+    /// Lists the faults that are being injected at a site now.
     pub(super) fn faults_at(&self, site: &str, now: Timestamp) -> Vec<&'static str> {
         let striking = self
             .parts
@@ -134,7 +134,7 @@ impl Rehearsal {
         striking.map(|part| part.fault.as_str()).collect()
     }
 
-    /// Its faults in one line, for the log.
+    /// Formats the faults in one line, for the log.
     pub(super) fn faults_told(&self) -> String {
         self.parts
             .iter()
@@ -151,7 +151,7 @@ impl Rehearsal {
             .join("; ")
     }
 
-    /// The calls that were struck so far in one line, for the log.
+    /// Formats the numbers of injected faults in one line, for the log.
     pub(super) fn strikes_told(&self) -> String {
         let struck = self.counted.iter().filter(|(_, count)| **count > 0);
         let all: Vec<String> = struck
@@ -166,7 +166,7 @@ impl Rehearsal {
         }
     }
 
-    /// As the API shows it.
+    /// Reports as the interface shows it.
     pub(super) fn report(&self, now: Timestamp) -> RehearsalReport {
         RehearsalReport {
             by: self.by.to_string(),
@@ -210,7 +210,7 @@ impl Rehearsal {
 }
 
 impl RehearsalFault {
-    /// `None` only for a plan that was not judged.
+    /// Returns `None` only for a plan that was not judged.
     fn of(plan: &InjectionPlan, begun_at: Timestamp, ends_at: Timestamp) -> Option<Self> {
         let kind = kinds::named(&plan.fault)?;
         let delay = plan.delay.map(|Length(delay)| delay);

@@ -1,5 +1,5 @@
-//! Where one rehearsal runs at a time: it arms the faults, follows what the control
-//! plane makes of them, and sees that they end.
+//! The stage runs one rehearsal at a time: it injects the faults, follows their effects on the
+//! control plane, and makes sure that they end.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,18 +23,18 @@ use crate::api::v1::chaos::{
     ChaosPlan, ChaosReport, ChaosStatus, InjectionPlan, RehearsalReport, StrikeReport,
 };
 
-/// Between two looks at what runs, and at what has not recovered yet.
+/// Time between two looks at the rehearsal, and at what has not recovered yet.
 const LOOK: Duration = Duration::from_millis(500);
-/// Looks between two lines in the log while faults are injected.
+/// Number of looks between two lines in the log while faults are injected.
 const LOOKS_A_LINE: u64 = 60;
 
-/// The sites that were wrapped, and the rehearsal at them.
+/// The wrapped sites, and the rehearsal at them.
 pub(super) struct RehearsalStage {
     plane: ControlPlane,
     faults: Handles,
     limits: RehearsalLimits,
     metrics: ChaosMetrics,
-    /// The one that runs, or the latest.
+    /// The running rehearsal, or the latest one.
     latest: Mutex<Option<Rehearsal>>,
 }
 
@@ -58,7 +58,7 @@ impl RehearsalStage {
         self.plane.subscribe()
     }
 
-    /// Ends what runs, because somebody asked for it.
+    /// Ends the running rehearsal at somebody's request.
     pub(super) fn stop(&self, by: KeyName) -> Result<ChaosReport, RehearsalRefusal> {
         let mut latest = self.latest();
         let running = latest
@@ -72,7 +72,8 @@ impl RehearsalStage {
     pub(super) fn report_latest(&self) -> Result<ChaosReport, RehearsalRefusal> {
         let mut latest = self.latest();
         let rehearsal = latest.as_mut().ok_or(RehearsalRefusal::None)?;
-        // Fresh, but for one that is over and well: that one is as it was then.
+        // Updated, unless the rehearsal is over and everything has recovered: then the report stays
+        // as it was.
         if rehearsal.recovered_at.is_none() {
             self.note(rehearsal);
         }
@@ -186,10 +187,10 @@ impl RehearsalStage {
         errors.with_label_values(&[site.as_str()]).get()
     }
 
-    /// Ends what runs: nothing is struck any more, and what hangs goes on.
+    /// Ends a rehearsal: no fault is injected any more, and frozen calls continue.
     fn end(&self, rehearsal: &mut Rehearsal, by: Option<KeyName>) {
         self.faults.values().for_each(Faults::lift_all);
-        // Nothing was struck after its end, however late that is seen.
+        // No fault was injected after its end, however late the end is noticed.
         let at = self.plane.now().min(rehearsal.ends_at);
         let who = by.as_ref().map_or("its time was over", KeyName::as_str);
         let who = who.to_owned();
@@ -198,7 +199,7 @@ impl RehearsalStage {
         warn!(by = %who, struck = %rehearsal.strikes_told(), "no more faults are injected");
     }
 
-    /// Brings metrics and deeds up to date.
+    /// Updates metrics and effects.
     fn note(&self, rehearsal: &mut Rehearsal) {
         let now = self.plane.now();
         self.metrics.active.set(rehearsal.active(now) as i64);
@@ -231,7 +232,7 @@ impl RehearsalStage {
         }
     }
 
-    /// What is not well yet at the sites that were struck, and with jobs.
+    /// Lists what is not well yet, at the sites of the rehearsal and with jobs.
     fn not_recovered(&self, rehearsal: &Rehearsal) -> Vec<String> {
         const WELL: [&str; 5] = ["usable", "draining", "drained", "maintenance", "frozen"];
         let struck = rehearsal.sites();
@@ -281,7 +282,7 @@ impl RehearsalStage {
         }
     }
 
-    /// Takes in a change; whether to go on.
+    /// Handles a change. Returns false if the watch should end.
     fn see(&self, number: u64, change: Result<Committed, RecvError>) -> bool {
         let mut latest = self.latest();
         let Some(rehearsal) = latest.as_mut().filter(|one| one.number == number) else {
@@ -295,7 +296,7 @@ impl RehearsalStage {
         true
     }
 
-    /// Takes stock; whether to go on.
+    /// Checks the state of the rehearsal. Returns false if the watch should end.
     fn look(&self, number: u64, looks: u64) -> bool {
         let mut latest = self.latest();
         let Some(rehearsal) = latest.as_mut().filter(|one| one.number == number) else {
@@ -319,7 +320,7 @@ impl RehearsalStage {
     }
 }
 
-/// Follows a rehearsal until its faults have ended and everything is well again.
+/// Watches a rehearsal until its faults have ended and everything is well again.
 pub(super) async fn watch(
     stage: Arc<RehearsalStage>,
     number: u64,
@@ -344,7 +345,7 @@ pub(super) async fn watch(
 
 fn drawn_seed() -> u64 {
     let mut bytes = [0; 4];
-    // Without chance from the system every rehearsal draws alike, which its report tells.
+    // Without random bytes from the system all rehearsals draw alike; the reported seed shows it.
     let _ = getrandom::fill(&mut bytes);
     u64::from(u32::from_le_bytes(bytes))
 }

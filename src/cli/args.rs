@@ -39,7 +39,7 @@ Durations: 250ms, 90s, 1h30m, 1-12:00:00 (days-hours:minutes:seconds).
 Exit codes: 0 done, 1 the job failed, 2 usage, 3 refused by the server, 4 server not reachable,
 5 cancelled, 6 wait timed out, 130 interrupted.";
 
-/// Runs one job on many clusters at once.
+/// Run one job on many clusters at once.
 ///
 /// Cospan places the components of a job on several sites, brings their input there, claims
 /// processors at the last good moment, starts all components together, and carries on when
@@ -52,7 +52,7 @@ pub(crate) struct Cli {
     /// Options of every command.
     #[command(flatten)]
     pub(crate) global: Global,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: CliCommand,
 }
@@ -61,12 +61,12 @@ pub(crate) struct Cli {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
-    /// How to print the answer.
+    /// The format of the answer.
     #[arg(short = 'o', long = "output", value_enum, default_value_t = OutputFormat::Table,
         global = true, value_name = "FORMAT")]
     pub(crate) format: OutputFormat,
     /// The server: http://host:port, https://host:port or unix:/path. [env: COSPAN_SERVER]
-    /// [default: where the configuration says that it listens]
+    /// [default: as configured]
     #[arg(long, global = true, value_name = "ADDRESS")]
     pub(crate) server: Option<String>,
     /// The configuration file. [env: COSPAN_CONFIG]
@@ -76,39 +76,39 @@ pub(crate) struct Global {
     /// [default: `client.ca_certificate`]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) ca_certificate: Option<PathBuf>,
-    /// How to write log lines (to standard error). [default: as configured]
+    /// The format of log lines (on standard error). [default: as configured]
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormatArg>,
 }
 
-/// How an answer is printed.
+/// The format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
     /// Columns for people.
     Table,
-    /// One JSON document, as the interface defines it.
+    /// A JSON document, as the interface defines it.
     Json,
     /// The same as YAML.
     Yaml,
 }
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormatArg {
     /// For people.
     Text,
-    /// One JSON object a line.
+    /// A JSON object on each line.
     Json,
 }
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Return once the server answers, and leave it running: its log is server.log in the data
+    /// Return once the server answers, and leave it running. Its log is server.log in the data
     /// directory, and `cospan stop` ends it.
     #[arg(long)]
     pub(crate) background: bool,
-    /// In a session of its own, without a terminal; started so by --background.
+    /// Run in a session of its own, without a terminal; --background starts the server with it.
     #[arg(long, hide = true, conflicts_with = "background")]
     pub(crate) detached: bool,
     /// Serve although this build fails on purpose
@@ -131,7 +131,7 @@ Examples:
   cospan serve --config cospan.toml
   cospan serve --background              returns once it answers")]
     Serve(ServeArgs),
-    /// Stop the server on this machine; what runs at the sites runs on
+    /// Stop the server on this machine; work at the sites goes on
     #[command(after_help = "\
 The server is the one that works with the configured data directory, however it was started.
 
@@ -148,9 +148,9 @@ Example:
     Show(ShowArgs),
     /// Write what jobs cost: waits, transfers, processor time, as CSV
     Report(ReportArgs),
-    /// Say why a job is where it is, or what it waits for
+    /// Explain why a job is where it is, or what it waits for
     Explain(ExplainArgs),
-    /// Draw where each site stands to a job that sites bid for
+    /// Draw a job's virtual map, with every site that bids for it
     Map(MapArgs),
     /// Wait until jobs have ended
     Wait(WaitArgs),
@@ -160,31 +160,31 @@ Example:
     Output(OutputArgs),
     /// Cancel jobs
     Cancel(CancelArgs),
-    /// Keep jobs from being placed, until they are thawed
+    /// Keep jobs from being placed until they are thawed
     #[command(after_help = "Example:\n  cospan freeze 12-20")]
     Freeze(SteerArgs),
     /// Let frozen jobs be placed again
     #[command(after_help = "Example:\n  cospan thaw 12-20")]
     Thaw(SteerArgs),
-    /// Go on with jobs that were held after an internal error
+    /// Release jobs that were held after an internal error
     #[command(
         after_help = "`cospan show` says why a job is held.\n\nExample:\n  cospan release 17"
     )]
     Release(SteerArgs),
-    /// Move jobs to another class of placement queue
+    /// Change the priority of jobs
     Priority(PriorityArgs),
-    /// Tell when a job could be promised a start
+    /// List possible starts of a job, if it were reserved
     Slots(SlotsArgs),
-    /// Look at starts that are promised, give them back, or move them
+    /// Show, create, change and cancel reservations
     #[command(subcommand)]
     Reservation(ReservationCommand),
-    /// Look at sites and steer them
+    /// Show sites and steer them
     #[command(subcommand)]
     Site(SiteSubcommand),
     /// Register input files by logical names
     #[command(subcommand)]
     File(FileSubcommand),
-    /// Look at the store and export it
+    /// Show the store and export it
     #[command(subcommand)]
     Store(StoreCommand),
     /// Make, list and remove the keys that open the server
@@ -204,19 +204,19 @@ Example:
     Openapi,
     /// Try out a grid, a policy or a load on simulated sites
     Simulate(Box<SimulateArgs>),
-    /// Put the control plane through trouble: simulated, or rehearsed on a running server
+    /// Inject faults, in a simulation or on a running server
     #[command(subcommand)]
     Chaos(ChaosCommand),
-    /// Measure this program on this machine, beside what the machine can do at all
+    /// Measure this program on this machine, and what the machine can do at most
     #[command(
         subcommand,
         after_help = "Example:\n  cospan bench submit --directory /var/tmp"
     )]
     Bench(BenchCommand),
-    /// Copies or reads a file for a site; started by the server, not by people
+    /// Copy or read a file for a site; the server starts this, not people
     #[command(hide = true, disable_help_flag = true)]
     CopyAgent {
-        /// What the agent is told.
+        /// The task of the agent.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },

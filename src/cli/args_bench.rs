@@ -9,15 +9,15 @@ use clap::{Args, Subcommand};
 pub(crate) enum BenchCommand {
     /// Durable submissions over HTTP: rate, latency, memory with 100,000 queued jobs
     Submit(BenchArgs),
-    /// One user's submissions beside 200,000 jobs, or the largest dry runs, of another
+    /// Measure one user's submissions beside 200,000 jobs, or the largest dry runs, of another
     Crowd(BenchArgs),
     /// From kill -9 with 100,000 live jobs to the first placement
     Recover(BenchArgs),
-    /// Local components, started to finished, beside the bare wrapper
+    /// Local components, started to finished, compared with the bare wrapper
     Run(BenchArgs),
-    /// What a decision and a scan cost, by policy, and how fast the actors place
+    /// Cost of a decision and of a scan by policy, and placement rate of the actors
     Place(BenchArgs),
-    /// Reservations: questions to a timeline, co-allocation searches, promises through the actors
+    /// Reservations: queries of a timeline, co-allocation searches, reservations through the actors
     #[command(after_help = "\
 Example:
   cospan bench reserve --log SDSC-BLUE-2000-4.2-cln.swf.gz --processors 1024")]
@@ -27,7 +27,7 @@ Example:
 Example:
   cospan bench simulate --log DAS2-fs1-2003-1.swf.xz --processors 144")]
     Simulate(LogBenchArgs),
-    /// Two clusters under Slurm on this machine, killed, frozen, cut off and timed (root, Debian)
+    /// Two clusters under Slurm on this machine: killed, frozen, cut off and timed (root, Debian)
     #[command(after_help = "\
 It starts the clusters and installs what is missing of Slurm; the server runs as an ordinary user.
 It refuses where somebody else's Slurm or munge runs. It takes seven minutes; --full, an hour.
@@ -37,40 +37,40 @@ clusters and servers first; what a run that was killed left is ended by the next
 Example:
   sudo cospan bench sites")]
     Sites {
-        /// In full extent: 25 rounds of kills, 300 payloads, 5,000 attempts, half an hour of soak.
+        /// Run in full: 25 rounds of kills, 300 payloads, 5,000 attempts, half an hour of soak.
         #[arg(long)]
         full: bool,
     },
-    /// Calls to one cluster beside the commands that they run
+    /// Calls to one cluster compared with the commands that they run
     #[command(hide = true)]
     SiteCalls {
-        /// A directory of its own.
+        /// A directory for this bench alone.
         #[arg(long)]
         root: PathBuf,
         /// Configuration of the cluster.
         #[arg(long)]
         conf: PathBuf,
-        /// How to log in.
+        /// The way to log in.
         #[arg(long)]
         ssh: PathBuf,
         /// Pairs of blocks.
         #[arg(long)]
         pairs: usize,
-        /// Attempts that are polled.
+        /// Attempts to poll.
         #[arg(long)]
         attempts: usize,
     },
     /// The floor of a submission, as a server of its own
     #[command(hide = true)]
     FloorServer {
-        /// Where it listens.
+        /// Port to listen at.
         #[arg(long)]
         port: u16,
-        /// Its store.
+        /// The directory of its store.
         #[arg(long)]
         directory: PathBuf,
     },
-    /// Makes of a store full of queued jobs one whose jobs stand everywhere, and kills itself
+    /// Turn a store full of queued jobs into one with jobs in every phase, then kill itself
     #[command(hide = true)]
     ForgeStore {
         /// The store.
@@ -82,10 +82,10 @@ Example:
 /// Arguments of every bench.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// A directory on a disk for what the bench writes; removed afterwards.
+    /// A directory on a disk for the files of the bench; they are removed afterwards.
     #[arg(long, default_value = ".")]
     pub(crate) directory: PathBuf,
-    /// A tenth of the work, to see that it runs; its figures say little.
+    /// Do a tenth of the work, to see that it runs; the figures say little.
     #[arg(long)]
     pub(crate) quick: bool,
 }
@@ -96,10 +96,10 @@ pub(crate) struct LogBenchArgs {
     #[command(flatten)]
     pub(crate) every: BenchArgs,
     /// A job log of one cluster (.swf, .swf.gz or .swf.xz). `simulate` runs it besides the drawn
-    /// jobs; `reserve` books its jobs to see how the time of a fit grows.
+    /// jobs; `reserve` reserves processors for them, to see how the time of a fit grows.
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Processors of the cluster that the log is of.
+    /// Processors of the cluster that wrote the log.
     #[arg(long, default_value_t = 144, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) processors: u32,
 }

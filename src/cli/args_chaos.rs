@@ -20,13 +20,13 @@ Examples:
   cospan chaos inject plan.toml --dry-run
   cospan chaos inject plan.toml --for 10m")]
     Inject(ChaosInjectArgs),
-    /// Say whether faults may be injected, and which are
+    /// Show if faults may be injected, and which are
     #[command(after_help = "Example:\n  cospan chaos status")]
     Status,
     /// End all injected faults at once, and report
     #[command(after_help = "Example:\n  cospan chaos stop")]
     Stop,
-    /// Say what was injected, and what the control plane did
+    /// Report the injected faults and their effects on the control plane
     #[command(after_help = "\
 Tells of the rehearsal that runs, or of the latest one since the server's start.
 
@@ -40,10 +40,10 @@ Example:
 pub(crate) struct ChaosInjectArgs {
     /// The plan (TOML); `-` for standard input.
     pub(crate) plan: PathBuf,
-    /// How long the rehearsal takes; wins over what the plan says.
+    /// Length of the rehearsal; takes precedence over the plan's own value.
     #[arg(long = "for", value_name = "DURATION")]
     pub(crate) lasting: Option<Length>,
-    /// Only say what would run.
+    /// Only show what would run.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

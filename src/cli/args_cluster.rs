@@ -1,4 +1,4 @@
-//! Arguments of the commands that look at clusters themselves, without a server.
+//! Arguments of the commands that access clusters themselves, without a server.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ Examples:
   cospan site add alpha --ssh login.alpha.example.org --partition normal --account physics
   cospan site add alpha --ssh login.alpha.example.org --dry-run")]
 pub(crate) struct SiteAddArgs {
-    /// Its name at Cospan: letters, digits, `-`, `_` and `.`, a letter first.
+    /// The name of the site in Cospan: letters, digits, `-`, `_` and `.`, a letter first.
     pub(crate) site: String,
     /// Host where Slurm's commands work, as your own SSH configuration knows it.
     #[arg(long, value_name = "HOST")]
@@ -27,7 +27,7 @@ pub(crate) struct SiteAddArgs {
     /// Configuration file of Slurm, there, if there are several clusters.
     #[arg(long, value_name = "FILE")]
     pub(crate) slurm_conf: Option<PathBuf>,
-    /// Partition that jobs go to.
+    /// Partition for the jobs.
     #[arg(long)]
     pub(crate) partition: Option<String>,
     /// Account that is charged.
@@ -36,10 +36,10 @@ pub(crate) struct SiteAddArgs {
     /// Quality of service.
     #[arg(long)]
     pub(crate) qos: Option<String>,
-    /// Directory for Cospan there. [default: cospan-NAME in the account's home directory]
+    /// Directory for Cospan on the cluster. [default: cospan-NAME in the account's home directory]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) root: Option<PathBuf>,
-    /// Processors that Cospan may use. [default: all of the partition]
+    /// Most processors that Cospan uses. [default: all of the partition]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) processors: Option<u32>,
     /// Only show what would be written.
@@ -79,7 +79,7 @@ pub(crate) struct SiteCleanArgs {
     /// Do not ask.
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Ask no server: you know that none, also no other, needs any of it any more.
+    /// Ask no server: you know that no server needs any of the files any more.
     #[arg(long)]
     pub(crate) needed_by_nobody: bool,
 }

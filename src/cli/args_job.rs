@@ -45,52 +45,53 @@ pub(crate) struct SubmitArgs {
     /// Arguments of a batch script; without a file, a command and its arguments.
     #[arg(last = true, value_name = "COMMAND OR ARGUMENT")]
     pub(crate) words: Vec<String>,
-    /// What a job without a file is like.
+    /// The job, if there is no file.
     #[command(flatten)]
     pub(crate) line: LineArgs,
     /// Have the server check the jobs and say where they would go now, but submit nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Wait until all have ended; the exit code tells how.
+    /// Wait until all jobs have ended; the exit code says how.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) wait: bool,
     /// With --wait: give up waiting after this time (exit code 6); the jobs go on.
     #[arg(long, requires = "wait", value_name = "DURATION")]
     pub(crate) timeout: Option<Length>,
-    /// Have each job promised a start, or refused: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`.
-    /// Without a zone it is local time. In place of `[reservation]` in the job file; components
-    /// with `start_after` begin as much later.
+    /// Reserve a start for each job, or refuse it: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`.
+    /// Without a zone it is local time. Replaces `[reservation]` in the job file; components with
+    /// `start_after` begin as much later.
     #[arg(long, value_name = "TIME")]
     pub(crate) start: Option<Moment>,
-    /// With --start: or up to so much later.
+    /// With --start: the latest start, as a length of time after the earliest.
     #[arg(long, requires = "start", value_name = "DURATION")]
     pub(crate) within: Option<Length>,
-    /// Whether each job wants a promised start: `if-needed` claims idle processors first, and has
-    /// sites asked for a promise once that was in vain for --reserve-after. In place of `wanted` in
+    /// Reserve a start for each job, or not: `if-needed` claims idle processors first, and asks
+    /// sites for a reservation once claims have failed for --reserve-after. Replaces `wanted` in
     /// `[reservation]`.
     #[arg(long, value_enum, conflicts_with = "reservation", value_name = "WHEN")]
     pub(crate) reserve: Option<Wanted>,
-    /// With --reserve if-needed: how long. [default: 10m, or half the time until the latest start]
+    /// With --reserve if-needed: time of failed claims before sites are asked. [default: 10m, or
+    /// half the time until the latest start]
     #[arg(long, requires = "reserve", value_name = "DURATION")]
     pub(crate) reserve_after: Option<Length>,
-    /// Have each job run on the processors of this reservation, with others that name it. In place
-    /// of `[reservation]` in the job file.
+    /// Run each job on the processors of this shared reservation, with others that name it.
+    /// Replaces `[reservation]` in the job file.
     #[arg(long, conflicts_with = "start", value_name = "NAME")]
     pub(crate) reservation: Option<ReservationName>,
     /// Accept a job although no known site could ever hold it.
     #[arg(long)]
     pub(crate) allow_unplaceable: bool,
-    /// Refuse a job that names a site which takes no jobs now, instead of having it wait for that
-    /// site.
+    /// Refuse a job that names a site which accepts no jobs now, instead of letting it wait for
+    /// that site.
     #[arg(long)]
     pub(crate) refuse_closed: bool,
     /// Your name for this submission: repeating it with the same jobs gives the same jobs back
-    /// instead of new ones. [default: drawn anew, so that a lost answer is never a second job]
+    /// instead of new ones. [default: a random one, so that a lost answer never makes a second job]
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
 }
 
-/// Which jobs a list or a report is about.
+/// A filter for a list or a report of jobs.
 #[derive(Debug, Args)]
 pub(crate) struct OnlyArgs {
     /// Only jobs in this state: queued, placed, claiming, starting, running, collecting, aborting,
@@ -112,7 +113,7 @@ pub(crate) struct OnlyArgs {
 }
 
 impl OnlyArgs {
-    /// The same for the server: what comes after this job, so many a page.
+    /// Converts the filter for the server: jobs after this one, with this many on a page.
     pub(crate) fn filter(&self, after: Option<u64>, limit: u32) -> JobFilter {
         JobFilter {
             state: self.state.map(|state| state.to_string()),
@@ -138,10 +139,10 @@ Examples:
 pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) only: OnlyArgs,
-    /// At most so many on a page.
+    /// Most jobs on a page.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
-    /// Only what comes after this job in the list.
+    /// Only jobs after this one in the list.
     #[arg(long, value_name = "ID", conflicts_with = "all")]
     pub(crate) after: Option<u64>,
     /// Every page.
@@ -174,7 +175,7 @@ Examples:
 pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) only: OnlyArgs,
-    /// Only jobs after this number: to go on where an earlier report ended.
+    /// Only jobs after this number, to continue an earlier report.
     #[arg(long, value_name = "ID")]
     pub(crate) after: Option<u64>,
 }
@@ -213,10 +214,10 @@ pub(crate) struct ExplainArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
     pub(crate) ids: IdList,
-    /// Tell of at most so many components, site by site.
+    /// Explain at most this many components, site by site.
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<u64>,
-    /// Tell of the components after so many.
+    /// Explain only components after the first N.
     #[arg(long, value_name = "COUNT")]
     pub(crate) after: Option<u64>,
 }
@@ -256,7 +257,7 @@ pub(crate) struct WaitArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
     pub(crate) ids: IdList,
-    /// Until the first of them has ended, instead of all.
+    /// Wait only until the first of them has ended.
     #[arg(long)]
     pub(crate) any: bool,
     /// Give up waiting after this time (exit code 6).
@@ -287,15 +288,15 @@ pub(crate) struct LogsArgs {
     /// Only this stream.
     #[arg(long, value_enum)]
     pub(crate) stream: Option<StreamArg>,
-    /// Go on printing as it comes, until the job has ended.
+    /// Keep printing new output until the job has ended.
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Begin so many bytes before the end, instead of at the beginning.
+    /// Begin at this many bytes before the end, instead of at the beginning.
     #[arg(long, value_name = "SIZE")]
     pub(crate) tail: Option<crate::api::v1::Size>,
 }
 
-/// Which stream of a payload.
+/// A stream of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StreamArg {
     /// Standard output.
@@ -305,7 +306,7 @@ pub(crate) enum StreamArg {
 }
 
 impl StreamArg {
-    /// As the server calls it.
+    /// Returns the name that the server uses.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             StreamArg::Stdout => "stdout",
@@ -329,10 +330,10 @@ pub(crate) struct OutputArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
     pub(crate) ids: IdList,
-    /// Where to put them. [default: job-ID, and for several jobs the directory we are in]
+    /// Directory for the files. [default: job-ID, and for several jobs the current directory]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) to: Option<PathBuf>,
-    /// Only those of this component.
+    /// Only outputs of this component.
     #[arg(long, value_name = "NAME")]
     pub(crate) component: Option<String>,
     /// Replace files that are there already.
@@ -356,17 +357,17 @@ pub(crate) struct CancelArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required_unless_present = "all", value_name = "IDS")]
     pub(crate) ids: Option<IdList>,
-    /// Every unfinished job, as narrowed by --site and --owner.
+    /// All unfinished jobs that match --site and --owner.
     #[arg(long, conflicts_with = "ids")]
     pub(crate) all: bool,
-    /// With --all: only those with a component at this site.
+    /// With --all: only jobs with a component at this site.
     #[arg(long, requires = "all")]
     pub(crate) site: Option<String>,
-    /// With --all: only those submitted with this key.
+    /// With --all: only jobs submitted with this key.
     #[arg(long, requires = "all", value_name = "KEY-NAME")]
     pub(crate) owner: Option<String>,
-    /// Give up what may still run at sites that do not answer or left the configuration; it is
-    /// ended if such a site is ever heard again.
+    /// Abandon components that may still run at sites that do not answer or left the configuration;
+    /// they are ended if such a site ever answers again.
     #[arg(long)]
     pub(crate) abandon: bool,
 }
@@ -386,12 +387,12 @@ pub(crate) struct PriorityArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(value_name = "IDS")]
     pub(crate) ids: IdList,
-    /// The new class.
+    /// The new priority.
     #[arg(value_enum)]
     pub(crate) class: ClassArg,
 }
 
-/// Class of a placement queue.
+/// The priority of a job: its placement queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ClassArg {
     /// Scanned first.
@@ -400,6 +401,6 @@ pub(crate) enum ClassArg {
     High,
     /// Promoted after enough failed tries.
     Low,
-    /// Never preempts and is never promoted.
+    /// Never preempts, and is never promoted.
     SuperLow,
 }

@@ -15,7 +15,7 @@ pub(crate) struct LineArgs {
     #[arg(short = 'n', long, value_name = "NUMBER", conflicts_with = "files",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) processors: Option<u32>,
-    /// How many components run the command; they start together. [default: 1, or one for each
+    /// Number of components that run the command; they start together. [default: 1, or one for each
     /// --site]
     #[arg(long, value_name = "NUMBER", conflicts_with = "files",
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -29,20 +29,20 @@ pub(crate) struct LineArgs {
         conflicts_with = "files"
     )]
     pub(crate) site: Vec<SiteName>,
-    /// A file that every component finds in its work directory: one of this machine, which is
-    /// uploaded, or the logical name of one that is registered; may be given again.
+    /// A file that every component finds in its work directory: a file of this machine, which is
+    /// uploaded, or the logical name of a registered file; may be given again.
     #[arg(long, value_name = "FILE", conflicts_with = "files")]
     pub(crate) input: Vec<String>,
     /// A file that each component leaves, for `cospan output`; may be given again.
     #[arg(long, value_name = "PATH", conflicts_with = "files")]
     pub(crate) result: Vec<RelPath>,
-    /// A variable of its environment; may be given again.
+    /// A variable of the job's environment; may be given again.
     #[arg(long, value_name = "NAME=VALUE", conflicts_with = "files", value_parser = variable)]
     pub(crate) env: Vec<(Arc<str>, Arc<str>)>,
-    /// The job's name. [default: that of the command]
+    /// The job's name. [default: the name of the command]
     #[arg(long, conflicts_with = "files")]
     pub(crate) name: Option<Arc<str>>,
-    /// Longest time that it may run. [default: 1h]
+    /// Longest time that the job may run. [default: 1h]
     #[arg(long, value_name = "DURATION", conflicts_with = "files")]
     pub(crate) wall_time: Option<Length>,
 }

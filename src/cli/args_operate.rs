@@ -22,17 +22,17 @@ Examples:
   cospan quickstart --keep --directory ./first-steps
   sudo cospan quickstart --testbed --keep")]
 pub(crate) struct QuickstartArgs {
-    /// Where to keep everything; must be new or empty. [default: a new temporary directory]
+    /// Directory for everything; must be new or empty. [default: a new temporary directory]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) directory: Option<PathBuf>,
-    /// Leave the server up at the end.
+    /// Leave the server running at the end.
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Do it on two real clusters under Slurm, started on this machine (root, Debian); one of
-    /// them loses its controller in the middle.
+    /// Run on two real clusters under Slurm, started on this machine (root, Debian); one of them
+    /// loses its controller in the middle.
     #[arg(long, conflicts_with = "directory")]
     pub(crate) testbed: bool,
-    /// Remove all that `--testbed` made and installed, and do nothing else.
+    /// Remove everything that `--testbed` made and installed, and do nothing else.
     #[arg(long, requires = "testbed", conflicts_with = "keep")]
     pub(crate) remove: bool,
     /// Damage an output before it is checked; for tests of the check.
@@ -46,11 +46,11 @@ pub(crate) enum SiteSubcommand {
     /// List the sites with their state and load
     #[command(after_help = "Example:\n  cospan site list")]
     List,
-    /// Look at a cluster under Slurm and add it to the configuration
+    /// Examine a cluster under Slurm and add it to the configuration
     Add(SiteAddArgs),
-    /// Look at a cluster under Slurm as the server sees it, and say what to do about what is wrong
+    /// Examine a cluster under Slurm as the server sees it, with remedies for every problem
     Check(SiteCheckArgs),
-    /// Remove what ended attempts left at a cluster under Slurm
+    /// Remove the files of ended attempts from a cluster under Slurm
     Clean(SiteCleanArgs),
     /// Show one site in full
     #[command(after_help = "\
@@ -61,13 +61,13 @@ Examples:
   cospan site show delft
   cospan site show delft --ahead 7d")]
     Show(SiteShowArgs),
-    /// Place nothing new there; what runs goes on, what waits moves elsewhere
+    /// Place nothing new there; running work goes on, waiting work moves elsewhere
     #[command(after_help = "Example:\n  cospan site drain delft")]
     Drain(SiteArg),
     /// End a drain
     #[command(after_help = "Example:\n  cospan site undrain delft")]
     Undrain(SiteArg),
-    /// Place nothing new there and move nothing
+    /// Place nothing new there, and move nothing away
     #[command(after_help = "Example:\n  cospan site freeze delft")]
     Freeze(SiteArg),
     /// End a freeze
@@ -76,7 +76,7 @@ Examples:
     /// Forget a site's errors and use it again at once
     #[command(after_help = "Example:\n  cospan site reset delft")]
     Reset(SiteArg),
-    /// Place nothing there that would run into a window of time
+    /// Place nothing there that would run during a maintenance window
     #[command(
         after_help = "Times are from now on (+2h), local (\"tomorrow 18:00\", \"2026-03-01 18:00\"), or \
         RFC 3339 (2026-03-01T17:00:00Z).\nThe same begin changes a window.\n\nExamples:\n  \
@@ -86,17 +86,17 @@ Examples:
     Maintenance {
         /// The site.
         site: String,
-        /// Begin.
+        /// Start of the window.
         #[arg(long, value_name = "TIME")]
         from: Moment,
-        /// End.
+        /// End of the window.
         #[arg(long, value_name = "TIME")]
         until: Moment,
-        /// Why, for whoever asks.
+        /// The reason, for whoever asks.
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// Take a window of maintenance back
+    /// Remove a maintenance window
     #[command(after_help = "Example:\n  \
         cospan site end-maintenance delft --from 2026-03-01T06:00:00Z")]
     EndMaintenance {
@@ -106,24 +106,24 @@ Examples:
         #[arg(long, value_name = "TIME")]
         from: Moment,
     },
-    /// Take a site as usable, or as unusable, for a while, whatever its errors say
+    /// Force a site to be usable, or unusable, for a while, in spite of its errors
     #[command(after_help = "Example:\n  cospan site force delft usable --lasting 1h")]
     Force {
         /// The site.
         site: String,
-        /// What it is taken for.
+        /// The forced state.
         #[arg(value_enum)]
         verdict: VerdictArg,
-        /// For how long.
+        /// Length of time.
         #[arg(long, value_name = "DURATION")]
         lasting: Length,
     },
-    /// Let a site's errors decide again
+    /// End the forced state of a site
     #[command(after_help = "Example:\n  cospan site unforce delft")]
     Unforce(SiteArg),
 }
 
-/// What a site is taken for.
+/// A forced state of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VerdictArg {
     /// Place there.
@@ -137,7 +137,7 @@ pub(crate) enum VerdictArg {
 pub(crate) struct SiteShowArgs {
     /// The site.
     pub(crate) site: String,
-    /// How far ahead to ask it what is free: 24h if left out
+    /// Length of time for which the site is asked for free processors: 24h if left out
     #[arg(long, value_name = "LENGTH")]
     pub(crate) ahead: Option<Length>,
 }
@@ -158,7 +158,7 @@ pub(crate) enum FileSubcommand {
     /// Show one file and where its replicas are
     #[command(after_help = "Example:\n  cospan file show genome")]
     Show {
-        /// Its logical name.
+        /// The logical name of the file.
         name: String,
     },
     /// Register a file that is at a site under a logical name
@@ -171,13 +171,14 @@ Example:
     Add {
         /// The logical name that jobs use.
         name: String,
-        /// The site that has it.
+        /// The site that has the file.
         #[arg(long)]
         site: String,
-        /// Where it is, below the site's file directory.
+        /// Path of the file below the site's file directory.
         #[arg(long, value_name = "PATH")]
         path: String,
-        /// The name may point to other content until now; jobs submitted before keep the old.
+        /// Allow the name to point to other content until now; jobs submitted before keep the old
+        /// content.
         #[arg(long)]
         replace: bool,
     },
@@ -196,14 +197,15 @@ Examples:
         /// The logical name that jobs use. [default: the file's own]
         #[arg(long)]
         name: Option<String>,
-        /// The site that is to have it. [default: one that can hold it]
+        /// The site that is to have the file. [default: one that can hold it]
         #[arg(long)]
         site: Option<String>,
-        /// The name may point to other content until now; jobs submitted before keep the old.
+        /// Allow the name to point to other content until now; jobs submitted before keep the old
+        /// content.
         #[arg(long)]
         replace: bool,
     },
-    /// List uploads that were begun and are not whole, or give one up
+    /// List incomplete uploads, or delete one
     #[command(after_help = "\
 An upload goes on where it stopped when `cospan file upload` or `submit` is started again with the
 same file. One that nobody goes on with is deleted after limits.keep_uploads.
@@ -212,19 +214,21 @@ Examples:
   cospan file uploads
   cospan file uploads --give-up 7f3a")]
     Uploads {
-        /// Delete what arrived of this one; the start of its id is enough if no other begins so.
+        /// Delete the bytes of this upload; the start of its id is enough if no other id begins
+        /// with it.
         #[arg(long, value_name = "ID")]
         give_up: Option<String>,
     },
-    /// Forget a file, or one replica; only what was uploaded is deleted at its site
+    /// Remove a file from the catalogue, or one replica; only uploaded content is deleted at its
+    /// site
     #[command(after_help = "Example:\n  cospan file remove genome --site delft")]
     Remove {
-        /// Its logical name.
+        /// The logical name of the file.
         name: String,
-        /// Only the replica there.
+        /// Remove only the replica at this site.
         #[arg(long)]
         site: Option<String>,
-        /// Even if unfinished jobs read it.
+        /// Remove it even if unfinished jobs read it.
         #[arg(long)]
         force: bool,
     },
@@ -254,10 +258,10 @@ Example:
         /// The file to read; `-` for standard input.
         file: PathBuf,
     },
-    /// Read every record of the store and check it; the server must not run
+    /// Read and check every record of the store; the server must not run
     #[command(after_help = "Example:\n  cospan store check")]
     Check,
-    /// Go on with a store that is gone, cut, or an older copy; the server must not run
+    /// Continue with a store that is lost, cut, or an older copy; the server must not run
     #[command(after_help = "\
 Says what is missing, and gives it up: jobs that are not in the store are lost, and what was done
 for those that are is done again. The store goes on in a higher epoch, with job ids above all that
@@ -283,16 +287,16 @@ Examples:
   cospan key add dashboard --role reader
   cospan key add drill --role chaos")]
     Add {
-        /// Its name: it owns the jobs submitted with it.
+        /// The name of the key: it owns the jobs submitted with it.
         name: String,
-        /// What it may do; without a rank it is a user.
+        /// A role of the key; without a rank it is a user.
         #[arg(long = "role", value_enum, value_name = "ROLE")]
         roles: Vec<RoleArg>,
     },
     /// List the keys by name
     #[command(after_help = "Example:\n  cospan key list")]
     List,
-    /// Give a key a role, from the server's next look at its keys on
+    /// Give a key a role; the server notices when it next reads its keys
     #[command(after_help = "\
 A rank takes the place of the one that the key had, be it higher or lower.
 
@@ -300,13 +304,13 @@ Examples:
   cospan key grant alice --role operator
   cospan key grant alice --role chaos")]
     Grant(KeyRoleArgs),
-    /// Take a role from a key, from the server's next look at its keys on
+    /// Remove a role from a key; the server notices when it next reads its keys
     #[command(after_help = "Example:\n  cospan key revoke alice --role chaos")]
     Revoke(KeyRoleArgs),
     /// Remove a key; its jobs go on
     #[command(after_help = "Example:\n  cospan key remove alice")]
     Remove {
-        /// Its name.
+        /// The key.
         name: String,
     },
 }
@@ -316,21 +320,21 @@ Examples:
 pub(crate) struct KeyRoleArgs {
     /// The key's name.
     pub(crate) name: String,
-    /// What it may do.
+    /// The role.
     #[arg(long, value_enum)]
     pub(crate) role: RoleArg,
 }
 
-/// What a key may do.
+/// A role of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoleArg {
-    /// Look, and change nothing.
+    /// Read, and change nothing.
     Reader,
     /// Submit jobs and register files, and steer its own.
     User,
-    /// Steer sites, too.
+    /// Also steer sites.
     Operator,
-    /// Reach the jobs and files of every key, and the store.
+    /// Access the jobs and files of every key, and the store.
     Administrator,
     /// Inject faults on purpose.
     Chaos,
@@ -339,7 +343,7 @@ pub(crate) enum RoleArg {
 }
 
 impl RoleArg {
-    /// The role that is meant.
+    /// Converts it into the role.
     pub(crate) fn role(self) -> Role {
         match self {
             RoleArg::Reader => Role::Reader,
@@ -376,7 +380,7 @@ pub(crate) enum ConfigCommand {
     /// Print the configuration in effect, defaults marked, secrets hidden
     #[command(after_help = "Example:\n  cospan config show > cospan.toml")]
     Show {
-        /// Without the text of each option.
+        /// Leave out the description of each option.
         #[arg(long)]
         brief: bool,
     },

@@ -1,4 +1,4 @@
-//! Arguments of the commands about starts that are promised.
+//! Arguments of the commands about reservations.
 
 use std::str::FromStr;
 
@@ -24,32 +24,32 @@ pub(crate) struct SlotsArgs {
     /// Processors of each component.
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) processors: u32,
-    /// How long it runs: the wall time.
+    /// Wall time of the components.
     #[arg(long = "for", value_name = "DURATION")]
     pub(crate) wall_time: Length,
-    /// How many components start together. [default: 1]
+    /// Number of components that start together. [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) components: Option<u32>,
     /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`. [default: now]
     #[arg(long, value_name = "TIME")]
     pub(crate) start: Option<Moment>,
-    /// Up to so much later. [default: 7d]
+    /// The latest start, as a length of time after the earliest. [default: 7d]
     #[arg(long, value_name = "DURATION")]
     pub(crate) within: Option<Length>,
     /// Only this site.
     #[arg(long)]
     pub(crate) site: Option<String>,
-    /// At most so many windows of each site. [default: 20]
+    /// Most windows of each site. [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: Option<u32>,
 }
 
-/// What has reservations: jobs, or a name that jobs share one by.
+/// Reservations of jobs, or a shared reservation by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReservationTarget {
     /// Jobs.
     Jobs(IdList),
-    /// A reservation that jobs share.
+    /// A shared reservation.
     Shared(ReservationName),
 }
 
@@ -68,32 +68,34 @@ impl FromStr for ReservationTarget {
 /// `reservation create`
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
-    /// What jobs are to call it.
+    /// The name by which jobs refer to the reservation.
     pub(crate) name: ReservationName,
-    /// The sites that are to reserve, all for the same time or none, perhaps with their processors.
+    /// The sites that are to reserve, all for the same time or none, each optionally with its
+    /// processors.
     #[arg(long, value_name = "SITE[=N]", num_args = 1.., value_delimiter = ',', required = true)]
     pub(crate) site: Vec<SitePart>,
-    /// Processors at each site that is named without, for all that run in it at the same time.
+    /// Processors at each site that is named without a number, for all jobs that run in it at the
+    /// same time.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) processors: Option<u32>,
     /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`. [default: now]
     #[arg(long, value_name = "TIME")]
     pub(crate) start: Option<Moment>,
-    /// Up to so much later.
+    /// The latest start, as a length of time after the earliest.
     #[arg(long, value_name = "DURATION")]
     pub(crate) within: Option<Length>,
-    /// How long it lasts.
+    /// Length of the reservation.
     #[arg(long = "for", value_name = "DURATION")]
     pub(crate) lasts: Length,
-    /// Keys whose jobs may use it. [default: every key's]
+    /// Keys whose jobs may use it. [default: all keys]
     #[arg(long, value_name = "KEY", num_args = 1.., value_delimiter = ',')]
     pub(crate) allow: Vec<String>,
-    /// How far apart the starts at several sites may lie. [default: 1m]
+    /// Longest distance between the starts at several sites. [default: 1m]
     #[arg(long, value_name = "DURATION")]
     pub(crate) tolerance: Option<Length>,
 }
 
-/// A site, and what it is to reserve: `delft`, `delft=16`.
+/// A site, and the processors that it is to reserve: `delft`, `delft=16`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SitePart {
     pub(crate) site: SiteName,
@@ -121,25 +123,25 @@ impl FromStr for SitePart {
     }
 }
 
-/// What names keys.
+/// The arguments that name keys.
 const CHANGES: [&str; 3] = ["add", "remove", "only"];
 
 /// `reservation allow`
 #[derive(Debug, Args)]
 pub(crate) struct AllowArgs {
-    /// Its name.
+    /// The name of the reservation.
     pub(crate) name: ReservationName,
-    /// Keys whose jobs may use it, too.
+    /// Keys whose jobs may use it from now on.
     #[arg(long, value_name = "KEY", num_args = 1.., value_delimiter = ',')]
     pub(crate) add: Vec<String>,
-    /// Keys whose jobs may use it no longer.
+    /// Keys whose jobs may no longer use it.
     #[arg(long, value_name = "KEY", num_args = 1.., value_delimiter = ',')]
     pub(crate) remove: Vec<String>,
-    /// The keys whose jobs may use it, and no others.
+    /// The only keys whose jobs may use it.
     #[arg(long, value_name = "KEY", num_args = 1.., value_delimiter = ',')]
     #[arg(conflicts_with_all = ["add", "remove"])]
     pub(crate) only: Vec<String>,
-    /// Every key's jobs may use it.
+    /// Let the jobs of all keys use it.
     #[arg(long, conflicts_with_all = CHANGES, required_unless_present_any = CHANGES)]
     pub(crate) everybody: bool,
 }
@@ -147,24 +149,24 @@ pub(crate) struct AllowArgs {
 /// `reservation ...`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReservationCommand {
-    /// List jobs that are to be promised a start, or are, and reservations that jobs share
+    /// List jobs that have a reservation or want one, and shared reservations
     #[command(after_help = "Example:\n  cospan reservation list --site delft")]
     List {
-        /// Which jobs.
+        /// The jobs to list.
         #[command(flatten)]
         only: OnlyArgs,
     },
-    /// Show what is held for a job where, and what moved it when and why; or one that jobs share
+    /// Show a job's reservations, and when and why they changed; or a shared reservation
     #[command(after_help = "\
 Examples:
   cospan reservation show last
   cospan reservation show course-1")]
     Show {
-        /// Jobs: 1,3,5-8,last,all,group:12; or the name of a reservation that jobs share.
+        /// Jobs: 1,3,5-8,last,all,group:12; or the name of a shared reservation.
         #[arg(required = true, value_name = "IDS OR NAME")]
         ids: ReservationTarget,
     },
-    /// Have sites reserve processors for jobs that name the reservation
+    /// Create a shared reservation: processors for jobs that name it
     #[command(after_help = "\
 Jobs use it with `cospan submit --reservation NAME`, or `use` under `[reservation]` in their files.
 Several sites reserve for the same time, or none does.
@@ -173,7 +175,7 @@ Examples:
   cospan reservation create course-1 --site delft --processors 16 --start 'tomorrow 09:00' --for 4h
   cospan reservation create demo --site delft=16 leiden=8 --start 'in 1h' --within 2h --for 1h")]
     Create(CreateArgs),
-    /// Have a reservation that jobs share end later
+    /// Move the end of a shared reservation to a later time
     #[command(after_help = "\
 It keeps its end until the site has agreed (exit code 3 if it does not).
 
@@ -181,20 +183,20 @@ Examples:
   cospan reservation extend course-1 --for 30m
   cospan reservation extend course-1 --until 'tomorrow 14:00'")]
     Extend {
-        /// Its name.
+        /// The name of the reservation.
         name: ReservationName,
-        /// So much later than now planned.
+        /// Length of time by which the planned end is moved.
         #[arg(
             long = "for",
             value_name = "DURATION",
             required_unless_present = "until"
         )]
         longer: Option<Length>,
-        /// At this time.
+        /// The new end.
         #[arg(long, value_name = "TIME", conflicts_with = "longer")]
         until: Option<Moment>,
     },
-    /// Change whose jobs may use a reservation that jobs share
+    /// Change the keys whose jobs may use a shared reservation
     #[command(after_help = "\
 Jobs that run in it go on. Those that wait for it and may not use it any more fail.
 
@@ -203,7 +205,7 @@ Examples:
   cospan reservation allow course-1 --only alice
   cospan reservation allow course-1 --everybody")]
     Allow(AllowArgs),
-    /// Give what is promised back; the job is placed as others are
+    /// Cancel reservations; a job is then placed as others are
     #[command(after_help = "\
 `cospan cancel` ends the job with it. A job that has begun keeps its reservation until it ends.
 Of a reservation that jobs share, those that run in it go on, and those that wait for it fail.
@@ -212,11 +214,11 @@ Examples:
   cospan reservation cancel 12
   cospan reservation cancel course-1")]
     Cancel {
-        /// Jobs: 1,3,5-8,last,all,group:12; or the name of a reservation that jobs share.
+        /// Jobs: 1,3,5-8,last,all,group:12; or the name of a shared reservation.
         #[arg(required = true, value_name = "IDS OR NAME")]
         ids: ReservationTarget,
     },
-    /// Look for another start, and keep what is promised until it is found
+    /// Look for another start, and keep the reservation until one is found
     #[command(after_help = "\
 Sites are asked for the new start beside the old one, so they need room for both where these overlap.
 If it is not granted, the promise stays what it was (exit code 3).
@@ -229,7 +231,7 @@ Example:
         /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`.
         #[arg(long, value_name = "TIME")]
         start: Moment,
-        /// Up to so much later.
+        /// The latest start, as a length of time after the earliest.
         #[arg(long, value_name = "DURATION")]
         within: Option<Length>,
     },

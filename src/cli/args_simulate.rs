@@ -35,22 +35,22 @@ pub(crate) struct SimulateArgs {
     /// The grid file, in TOML.
     #[arg(value_name = "GRID")]
     pub(crate) grid: Option<PathBuf>,
-    /// A grid to begin with, which is written to grid.toml below --to; with 500 jobs of the model
-    /// lublin unless you say which.
+    /// Write an example grid to grid.toml below --to and use it; with 500 jobs of the model lublin
+    /// unless you choose other jobs.
     #[arg(long, conflicts_with = "grid")]
     pub(crate) example: bool,
-    /// Where jobs come from.
+    /// The jobs.
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
-    /// What is varied.
+    /// The parameters that vary.
     #[command(flatten)]
     pub(crate) runs: SimulateRunArgs,
-    /// The folder for everything that is written; files of the same names are replaced.
+    /// The folder for all files that are written; existing files of the same names are replaced.
     #[arg(long, value_name = "DIRECTORY", default_value = "simulation")]
     pub(crate) to: PathBuf,
 }
 
-/// Where jobs come from.
+/// The origin of the jobs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Jobs")]
 pub(crate) struct WorkloadArgs {
@@ -60,25 +60,25 @@ pub(crate) struct WorkloadArgs {
     /// A model of jobs instead of a log.
     #[arg(long, value_enum, requires = "jobs")]
     pub(crate) model: Option<ModelArg>,
-    /// How many jobs: those of a model, or the first ones of a log. [default: all of the log]
+    /// Number of jobs: of a model, or the first ones of a log. [default: all of the log]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
     pub(crate) jobs: Option<u32>,
-    /// How a job becomes components: none, a number of components, above:N for components of at
-    /// most N processors, or random for 1, 2 or 4.
+    /// The split of a job into components: none, a number of components, above:N for components of
+    /// at most N processors, or random for 1, 2 or 4.
     #[arg(long, value_name = "HOW", default_value = "none")]
     pub(crate) split: SplitArg,
-    /// Where users' estimates of run times come from; a job ends at its estimate at the latest.
+    /// The origin of users' estimates of run times; a job ends at its estimate at the latest.
     #[arg(long, value_enum, default_value_t = EstimatesArg::AsGiven)]
     pub(crate) estimates: EstimatesArg,
-    /// How many times as long all estimates are, above 0, at most 100: what users know of their
-    /// jobs is worse by so much.
+    /// Factor for all estimates, above 0, at most 100: users' knowledge of their jobs becomes worse
+    /// by this much.
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = times)]
     pub(crate) estimates_times: f64,
     /// Files of the grid that jobs read, separated by commas; each job draws one. [default: none]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) input: Vec<LogicalName>,
-    /// Sizes of files, separated by commas, instead of --input: each job reads a file that no
-    /// other reads, of a size that it draws.
+    /// Sizes of files, separated by commas, instead of --input: each job reads a file that no other
+    /// job reads, with a size that it draws.
     #[arg(
         long,
         value_name = "SIZES",
@@ -86,19 +86,19 @@ pub(crate) struct WorkloadArgs {
         conflicts_with = "input"
     )]
     pub(crate) input_size: Vec<Size>,
-    /// With --input-size: at how many sites each file lies, drawn for each.
+    /// With --input-size: the number of sites where each file lies, drawn for each.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "input_size",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) replicas: u32,
-    /// How much longer a job runs for each further site that it combines: with 0.2 it runs 1.4
-    /// times as long at three sites. If the slowest link between them carries a third of the
-    /// fastest of the grid, the share is three times as large. Users' estimates grow to the worst.
+    /// Slowdown of a job for each further site that it combines: with 0.2 it runs 1.4 times as long
+    /// at three sites. If the slowest link between them carries a third of the fastest of the grid,
+    /// the share is three times as large. Users' estimates grow to the worst.
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
     pub(crate) slowdown: f64,
-    /// Classes of the placement queue, separated by commas; each job draws one. [default: low]
+    /// Priorities, separated by commas; each job draws one. [default: low]
     #[arg(long, value_enum, value_name = "CLASSES", value_delimiter = ',')]
     pub(crate) priority: Vec<ClassArg>,
-    /// What to do with a line of a log that cannot be used, and a job that has no room.
+    /// The treatment of a line of a log that cannot be used, and of a job that has no room.
     #[arg(long, value_enum, default_value_t = OnBadArg::Skip)]
     pub(crate) on_bad: OnBadArg,
     /// Poisson only: mean time between submissions.
@@ -121,25 +121,25 @@ pub(crate) struct WorkloadArgs {
     pub(crate) longest: Length,
 }
 
-/// What is varied.
+/// The parameters that vary.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Runs")]
 pub(crate) struct SimulateRunArgs {
-    /// Placement policies; also the rivals that mrs was compared with when it was published, which
-    /// no server has: rival-backfill, rival-replication and rival-replication-cancel; and FlexCo's
-    /// own model without the control plane: flexco-rigid, flexco-shift and flexco-remap. [default:
-    /// as configured, else worst-fit]
+    /// Placement policies; also the rivals that mrs was compared with in its publication, which no
+    /// server has: rival-backfill, rival-replication and rival-replication-cancel; and FlexCo's own
+    /// model without the control plane: flexco-rigid, flexco-shift and flexco-remap. [default: as
+    /// configured, else worst-fit]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) policy: Vec<PolicyName>,
-    /// Lets policies that can split a job themselves do so, mrs too; else each job has the
+    /// Let policies that can split a job themselves do so, also mrs; otherwise each job has the
     /// components of --split wherever its policy can place those.
     #[arg(long)]
     pub(crate) flexible: bool,
-    /// How the batch systems of all sites order jobs. [default: as the grid file says]
+    /// The scheduling of the batch systems of all sites. [default: as the grid file says]
     #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) scheduler: Vec<SchedulerArg>,
-    /// Whether jobs are placed again after a site failed under them once they ran; with no, they
-    /// fail.
+    /// The treatment of jobs whose site failed after they had begun: yes places them again; with
+    /// no, they fail.
     #[arg(
         long,
         value_enum,
@@ -148,7 +148,7 @@ pub(crate) struct SimulateRunArgs {
         default_value = "yes"
     )]
     pub(crate) rerunnable: Vec<YesNoArg>,
-    /// Divides the times between submissions: 2 doubles the load (0.001 to 1000).
+    /// Divide the times between submissions: 2 doubles the load (0.001 to 1000).
     #[arg(
         long,
         value_name = "FACTORS",
@@ -156,27 +156,27 @@ pub(crate) struct SimulateRunArgs {
         default_value = "1"
     )]
     pub(crate) load_scale: Vec<f64>,
-    /// Longest time from the start of a batch job until its component is ready, drawn evenly for
-    /// each: what the middleware takes.
+    /// Longest time that the middleware takes from the start of a batch job until its component is
+    /// ready, drawn evenly for each.
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     pub(crate) launch: Length,
     /// The first seed of everything that is drawn.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How many seeds, from the first on.
+    /// Number of seeds, from the first on.
     #[arg(long, value_name = "NUMBER", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) seeds: u32,
-    /// When to end, in simulated time from the start, whatever still runs. [default: when all jobs
-    /// have ended, a year after the last submission at the latest]
+    /// Simulated time at which to end, from the start, even if jobs still run. [default: when all
+    /// jobs have ended, a year after the last submission at the latest]
     #[arg(long, value_name = "DURATION")]
     pub(crate) until: Option<Length>,
-    /// How many runs at once. [default: the processors of this machine]
+    /// Number of runs at the same time. [default: the processors of this machine]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) at_once: Option<u32>,
 }
 
-/// A share from 0 to 100.
+/// Parses a share from 0 to 100.
 fn share(text: &str) -> Result<f64, String> {
     let share = text
         .parse()
@@ -185,7 +185,7 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "write a number from 0 to 100, like 0.2".to_owned())
 }
 
-/// A factor above 0, at most that of a grid file.
+/// Parses a factor above 0, at most that of a grid file.
 fn times(text: &str) -> Result<f64, String> {
     let times = text
         .parse()
@@ -203,7 +203,7 @@ pub(crate) enum ModelArg {
     Poisson,
 }
 
-/// Where estimates come from.
+/// The origin of estimates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EstimatesArg {
     /// As the log says; the run time where it does not.
@@ -214,16 +214,16 @@ pub(crate) enum EstimatesArg {
     Tsafrir,
 }
 
-/// What to do with what cannot be used.
+/// The treatment of unusable input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnBadArg {
-    /// Leave it out, count it, and say so.
+    /// Leave it out, count it, and report it.
     Skip,
-    /// End at the first.
+    /// End at the first one.
     Refuse,
 }
 
-/// Whether something is so.
+/// Yes or no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum YesNoArg {
     /// It is.
@@ -232,18 +232,18 @@ pub(crate) enum YesNoArg {
     No,
 }
 
-/// How a batch system orders jobs.
+/// The scheduling of a batch system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SchedulerArg {
     /// First come, first served.
     Fcfs,
-    /// May overtake if the first in the queue does not wait longer for it.
+    /// Later jobs may overtake if the first in the queue does not wait longer for it.
     Easy,
-    /// May overtake if nobody waits longer for it.
+    /// Later jobs may overtake if no job waits longer for it.
     Conservative,
 }
 
-/// How a job becomes components.
+/// The split of a job into components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SplitArg(pub(crate) WorkloadSplit);
 

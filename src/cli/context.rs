@@ -1,4 +1,4 @@
-//! What every command works with: configuration, client, and where to print.
+//! The context of every command: configuration, client, and output.
 
 use std::time::{Duration, Instant};
 
@@ -16,25 +16,25 @@ use crate::serve::running::RunningProcess;
 /// The largest page of a list.
 pub(crate) const PAGE: u32 = 1_000;
 
-/// So long a server on this machine that does not answer is taken for one that is being started,
-/// as by `cospan serve &` in the line above.
+/// Time during which a server on this machine that does not answer is assumed to be starting, as
+/// after `cospan serve &` in the line above.
 const STARTING_MAX: Duration = Duration::from_secs(2);
-/// Between two looks for it.
+/// Time between two looks for the server.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Surroundings of a command.
+/// The context of a command.
 pub(crate) struct CommandContext {
     /// Options of every command.
     pub(crate) global: Global,
-    /// The process's environment.
+    /// The environment of the process.
     pub(crate) environment: Environment,
-    /// Where answers go.
+    /// The output for answers.
     pub(crate) out: AnswerPrinter,
 }
 
 impl CommandContext {
-    /// What a client needs of the configuration. One that was only found, and is broken, does
-    /// not keep anybody from a server that is named.
+    /// Returns the configuration for a client. A broken configuration that was only found by
+    /// default does not keep anybody from a server that is named.
     fn config_of_client(&self) -> Result<LocatedConfig, CliError> {
         let named = self.names_server();
         let only_found = self.global.config.is_none() && self.environment.config.is_none();
@@ -49,12 +49,12 @@ impl CommandContext {
         }
     }
 
-    /// Whether a server is named, other than by the configuration.
+    /// Returns true if a server is named, other than by the configuration.
     pub(crate) fn names_server(&self) -> bool {
         self.global.server.is_some() || self.environment.server.is_some()
     }
 
-    /// The configuration in effect.
+    /// Returns the configuration in effect.
     ///
     /// # Errors
     /// It cannot be read, or is wrong.
@@ -70,11 +70,12 @@ impl CommandContext {
         Ok(located)
     }
 
-    /// The server that is meant: `--server`, `COSPAN_SERVER`, or where the one on this machine
-    /// listens.
+    /// Returns the address of the server: `--server`, `COSPAN_SERVER`, or where the server on this
+    /// machine listens.
     ///
     /// # Errors
-    /// It is no address.
+    ///
+    /// It is not a valid address.
     pub(crate) fn address(&self, located: &LocatedConfig) -> Result<ServerAddress, CliError> {
         let given = [
             ("--server", self.global.server.as_ref()),
@@ -91,7 +92,8 @@ impl CommandContext {
         }
     }
 
-    /// As configured. A port that the system chose is known once the server says so itself.
+    /// Returns the configured address. A port that the system chose is known once the server
+    /// reports it.
     fn address_here(&self, located: &LocatedConfig) -> ServerAddress {
         let config = &located.loaded.config;
         let configured = ServerAddress::of_server(&config.server);
@@ -116,12 +118,12 @@ impl CommandContext {
         .unwrap_or(configured)
     }
 
-    /// Where the keys of the configured server are kept.
+    /// Returns the directory with the keys of the configured server.
     pub(crate) fn keys(&self, located: &LocatedConfig) -> KeyDirectory {
         KeyDirectory::new(located.loaded.config.keys_directory(&self.environment))
     }
 
-    /// A client of the server, with the key of `COSPAN_TOKEN` or the one beside the store.
+    /// Creates a client of the server, with the key of `COSPAN_TOKEN` or the one beside the store.
     ///
     /// # Errors
     /// The configuration, address, key file or certificate is wrong.
@@ -132,7 +134,7 @@ impl CommandContext {
         let here = address.is_local();
         let token = match &self.environment.token {
             Some(token) => Some(token.clone()),
-            // The key of this machine's server is nobody else's business.
+            // The key of this machine's server is not sent to any other server.
             None if !address.is_local() => None,
             None => {
                 let keys = self.keys(&located);
@@ -162,7 +164,7 @@ impl CommandContext {
         })
     }
 
-    /// Jobs as numbers, in the order given, each once.
+    /// Returns jobs as numbers, in the order given, each once.
     ///
     /// # Errors
     /// There is no `last`, or the server is not reachable.
@@ -182,7 +184,7 @@ impl CommandContext {
         Ok(found)
     }
 
-    /// The runs of a sweep that are not archived, the first first.
+    /// Lists the runs of a sweep that are not archived, in order.
     ///
     /// # Errors
     /// There are none, or the server is not reachable.
@@ -204,7 +206,7 @@ impl CommandContext {
         Ok(runs)
     }
 
-    /// One job as a number.
+    /// Returns one job as a number.
     ///
     /// # Errors
     /// Several are meant, or as for [`CommandContext::resolve`].
@@ -219,7 +221,7 @@ impl CommandContext {
     }
 }
 
-/// What is there by then, looked for again and again; once at least.
+/// Repeats a look until it finds something or the time is over; looks at least once.
 fn soon<T>(until: Instant, look: impl Fn() -> Option<T>) -> Option<T> {
     loop {
         match look() {

@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, and what it says on the way out.
+//! The end of a command: its exit code, and its last message.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ pub(crate) enum CliExit {
     JobFailed = 1,
     /// The command line, a file or the configuration is wrong.
     Usage = 2,
-    /// The server said no.
+    /// The server refused.
     Refused = 3,
     /// The server was not reached.
     Unreachable = 4,
@@ -34,21 +34,21 @@ impl From<CliExit> for ExitCode {
     }
 }
 
-/// Why a command did not do what was asked.
+/// The reason why a command did not do what was asked.
 #[derive(Debug)]
 pub(crate) struct CliError {
     /// The exit code.
     pub(crate) exit: CliExit,
-    /// What happened and where.
+    /// The error, and its place.
     pub(crate) message: String,
-    /// What to do next.
+    /// The remedy.
     pub(crate) remedy: Option<String>,
-    /// Nobody reads our output any more: nothing to complain about.
+    /// True if nobody reads our output any more, so that no message is needed.
     pub(crate) quiet: bool,
 }
 
 impl CliError {
-    /// Something on this side is wrong: arguments, files, configuration.
+    /// Creates an error on this side: in arguments, files or configuration.
     pub(crate) fn usage(message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             exit: CliExit::Usage,
@@ -58,7 +58,7 @@ impl CliError {
         }
     }
 
-    /// A file on this side could not be read or written.
+    /// Creates an error about a file on this side that could not be read or written.
     pub(crate) fn file(action: &str, file: &std::path::Path, error: &std::io::Error) -> Self {
         Self {
             exit: CliExit::Usage,
@@ -105,7 +105,7 @@ impl From<ClientError> for CliError {
     }
 }
 
-/// Only writing an answer gives a bare I/O error.
+/// Only writing an answer produces a bare I/O error.
 impl From<std::io::Error> for CliError {
     fn from(error: std::io::Error) -> Self {
         ClientError::Local(error).into()

@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use cospan_domain::ids::JobId;
 
-/// The longest range that is written out; longer ones are a slip of the pen.
+/// Longest range that is expanded; a longer one is a typing error.
 const MAX_RANGE: u64 = 100_000;
 
-/// One item of a list of jobs.
+/// An item of a list of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IdItem {
     /// A job.

@@ -1,5 +1,5 @@
-//! Ctrl-C: says how to go on, removes what is half written, ends what else was begun, and ends with
-//! 130.
+//! Ctrl-C: prints a hint how to continue, removes half-written files, ends other work that was
+//! begun, and ends with 130.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use super::exit::CliExit;
 use super::out::note;
 use crate::signals;
 
-/// What to do when the user interrupts.
+/// The actions for an interruption by the user.
 #[derive(Default)]
 struct InterruptPlan {
     hint: Option<String>,
@@ -25,17 +25,18 @@ static PLAN: Mutex<InterruptPlan> = Mutex::new(InterruptPlan {
     last_act: None,
 });
 
-/// An interruption is being carried out, and will end the process.
+/// True while an interruption is being carried out; it will end the process.
 static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 
 fn plan() -> MutexGuard<'static, InterruptPlan> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Listens from now on for Ctrl-C, and for all else that would end the process.
+/// Starts to listen for Ctrl-C, and for all other signals that would end the process.
 ///
 /// # Errors
-/// The system does not let us.
+///
+/// The system does not allow it.
 pub(crate) fn listen() -> std::io::Result<()> {
     let mut caught = signals::catch_unless_ignored()?;
     std::thread::Builder::new()
@@ -45,7 +46,7 @@ pub(crate) fn listen() -> std::io::Result<()> {
                 UNDER_WAY.store(true, Ordering::Release);
                 let plan = std::mem::take(&mut *plan());
                 if let Some(file) = plan.half_written {
-                    // It may be gone already, which is what is wanted.
+                    // The file may be gone already, which is just as good.
                     let _ = std::fs::remove_file(file);
                 }
                 if let Some(hint) = plan.hint {
@@ -61,7 +62,7 @@ pub(crate) fn listen() -> std::io::Result<()> {
     Ok(())
 }
 
-/// A second signal ends at once.
+/// Ends at once on a second signal.
 fn end_at_the_next(mut caught: Signals) {
     std::thread::spawn(move || {
         if signals::wait_for_end(&mut caught).is_some() {
@@ -70,25 +71,25 @@ fn end_at_the_next(mut caught: Signals) {
     });
 }
 
-/// Returns if the user did not interrupt. Else what was interrupted may have failed for it, and ends
-/// with the process, when what is to be ended has ended.
+/// Returns if the user did not interrupt. Otherwise the interruption may have caused the caller's
+/// error: waits until the process ends, after its last act.
 pub(crate) fn give_way() {
     while UNDER_WAY.load(Ordering::Acquire) {
         std::thread::park();
     }
 }
 
-/// What to do last if the user interrupts from now on. It may take a while.
+/// Sets the last act of an interruption from now on. It may take a while.
 pub(crate) fn set_last_act(act: impl FnOnce() + Send + 'static) {
     plan().last_act = Some(Box::new(act));
 }
 
-/// What to say if the user interrupts from now on.
+/// Sets the hint that an interruption prints from now on.
 pub(crate) fn set_hint(hint: impl Into<String>) {
     plan().hint = Some(hint.into());
 }
 
-/// What to remove if the user interrupts from now on; `None` for nothing.
+/// Sets the file that an interruption removes from now on; `None` for no file.
 pub(crate) fn set_half_written(file: Option<PathBuf>) {
     plan().half_written = file;
 }

@@ -53,7 +53,7 @@ pub fn main() -> ExitCode {
     if let CliCommand::CopyAgent { arguments } = cli.command {
         return cospan_sites::files::agent::main(arguments);
     }
-    // These have their own ways to end.
+    // These commands end in their own ways.
     if !matches!(
         cli.command,
         CliCommand::Serve(_) | CliCommand::Quickstart(_)
@@ -81,10 +81,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the arguments, or what was asked about them. What hides something in
-/// them is told without colours: those of the parser cannot be told from others.
+/// Reports an error in the arguments, or prints the help that was asked for. If an argument
+/// contains control characters, the message has no colours: the parser's colours cannot be told
+/// from others.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
-    // Some arguments are taken from there.
+    // Some arguments come from the environment.
     let environment = variables(&Cli::command())
         .into_iter()
         .filter_map(std::env::var_os);
@@ -109,7 +110,7 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Variables of the environment that stand for arguments.
+/// Lists the environment variables that stand for arguments.
 fn variables(command: &clap::Command) -> BTreeSet<OsString> {
     let own = command
         .get_arguments()
@@ -128,12 +129,12 @@ fn complain(error: &CliError) {
     }
 }
 
-/// What to do last if the user interrupts from now on.
+/// Sets the last act if the user interrupts from now on.
 pub(crate) fn last_act(act: impl FnOnce() + Send + 'static) {
     interrupt::set_last_act(act);
 }
 
-/// Says on standard error what long work is at.
+/// Prints the progress of long work on standard error.
 pub(crate) fn progress(text: &str) {
     note(&format!("{text} ..."));
 }

@@ -9,7 +9,7 @@ use tabwriter::TabWriter;
 use super::args::OutputFormat;
 use crate::terminal::{self, Printer, cell, painted};
 
-/// Where answers go.
+/// The output for answers.
 pub(crate) struct AnswerPrinter {
     format: OutputFormat,
     to: Printer<Box<dyn Write + Send>>,
@@ -33,12 +33,12 @@ impl AnswerPrinter {
         }
     }
 
-    /// How answers are printed.
+    /// Returns the format of answers.
     pub(crate) fn format(&self) -> OutputFormat {
         self.format
     }
 
-    /// Prints an answer; `text` makes what people read.
+    /// Prints an answer; `text` formats it for people.
     ///
     /// # Errors
     /// It cannot be written.
@@ -65,16 +65,18 @@ impl AnswerPrinter {
         self.to.text(text)
     }
 
-    /// Prints data at once: as they are, unless people look at them.
+    /// Prints data at once: unchanged, unless people look at it.
     ///
     /// # Errors
-    /// They cannot be written.
+    ///
+    /// The data cannot be written.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.to.bytes(bytes)
     }
 }
 
-/// A text that YAML would leave with something hidden in it is written as in JSON, which is YAML.
+/// Formats YAML. A text in which YAML would leave something hidden is written as in JSON, which is
+/// valid YAML.
 fn yaml(value: &impl Serialize) -> io::Result<String> {
     let text = serde_saphyr::to_string(value).map_err(io::Error::other)?;
     let text = if text.contains(|c| c != '\n' && terminal::is_hidden(c)) {
@@ -89,12 +91,12 @@ fn yaml(value: &impl Serialize) -> io::Result<String> {
     })
 }
 
-/// Tells the user something beside the answer.
+/// Prints a note for the user beside the answer.
 pub(crate) fn note(text: &str) {
     terminal::say(&format!("{text}\n"));
 }
 
-/// Rows of cells as columns below a heading.
+/// Formats rows of cells as columns below a heading.
 pub(crate) fn columns(heading: &[&str], rows: &[Vec<String>]) -> String {
     let mut writer = TabWriter::new(Vec::new()).padding(2).ansi(true);
     let heading: Vec<String> = heading.iter().map(|text| bold(text)).collect();
@@ -114,7 +116,7 @@ pub(crate) fn columns(heading: &[&str], rows: &[Vec<String>]) -> String {
         .collect()
 }
 
-/// Names and values below each other.
+/// Formats names and values, one below the other.
 pub(crate) fn fields(fields: &[(&str, String)]) -> String {
     let mut writer = TabWriter::new(Vec::new()).padding(2).ansi(true);
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
@@ -127,22 +129,22 @@ pub(crate) fn fields(fields: &[(&str, String)]) -> String {
     text.unwrap_or_default()
 }
 
-/// One line, whatever others wrote that is told in it.
+/// Makes a text fit on one line, even if it contains texts of others.
 pub(crate) fn line(text: &str) -> String {
     cell(text) + "\n"
 }
 
-/// For headings and names.
+/// Formats headings and names.
 pub(crate) fn bold(text: &str) -> String {
     painted(Style::new().bold(), text)
 }
 
-/// For what matters less.
+/// Formats what matters less.
 pub(crate) fn dim(text: &str) -> String {
     painted(Style::new().dimmed(), text)
 }
 
-/// A state of a job, component or site in the colour of its meaning.
+/// Formats a state of a job, component or site in the colour of its meaning.
 pub(crate) fn state(text: &str) -> String {
     let colour = match text {
         "finished" | "succeeded" | "usable" => AnsiColor::Green,
@@ -157,12 +159,12 @@ pub(crate) fn state(text: &str) -> String {
     painted(colour.on_default(), text)
 }
 
-/// The word before an error's message.
+/// Returns the word before an error message.
 pub(crate) fn error_word() -> String {
     painted(AnsiColor::Red.on_default().bold(), "error")
 }
 
-/// The word before a warning.
+/// Returns the word before a warning.
 pub(crate) fn warning_word() -> String {
     painted(AnsiColor::Yellow.on_default().bold(), "warning")
 }

@@ -1,4 +1,4 @@
-//! Which build this is.
+//! The version of this build.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ const CHAOS: &str = if cfg!(cospan_chaos) {
 };
 
 static LONG: LazyLock<String> = LazyLock::new(|| {
-    // Set by whoever packages it; absent from a plain `cargo build`.
+    // Whoever packages the program sets it; a plain `cargo build` does not.
     let commit = option_env!("COSPAN_BUILD_COMMIT").unwrap_or("not recorded");
     let arch = std::env::consts::ARCH;
     let os = std::env::consts::OS;
@@ -24,12 +24,12 @@ static LONG: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Version alone.
+/// Returns the version alone.
 pub(super) fn short() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// Version, and how it was built.
+/// Returns the version, and how it was built.
 pub(super) fn long() -> &'static str {
     &LONG
 }

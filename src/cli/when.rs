@@ -6,7 +6,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use crate::api::v1::Instant;
 
-/// This machine's time.
+/// Returns the time of this machine.
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -14,12 +14,12 @@ pub(crate) fn now() -> Timestamp {
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// How long ago something was: `12s`, `3m`, `5h`, `2d`.
+/// Formats the time since an instant: `12s`, `3m`, `5h`, `2d`.
 pub(crate) fn age(at: Instant, now: Timestamp) -> String {
     rough(now.since(at.0))
 }
 
-/// A length of time in its largest unit.
+/// Formats a length of time in its largest unit.
 pub(crate) fn rough(length: DurationMs) -> String {
     match length.0 / 1_000 {
         s @ 0..=119 => format!("{s}s"),
@@ -29,7 +29,7 @@ pub(crate) fn rough(length: DurationMs) -> String {
     }
 }
 
-/// An instant to the second.
+/// Formats an instant to the second.
 pub(crate) fn clock(at: Instant) -> String {
     let text = at.to_string();
     match text.split_once('.') {
@@ -38,7 +38,7 @@ pub(crate) fn clock(at: Instant) -> String {
     }
 }
 
-/// An instant to the second, in the zone of whoever reads it, in a form that is read back.
+/// Formats an instant to the second, in the local zone, in a form that can be parsed again.
 pub(crate) fn local(at: Instant) -> String {
     let ms = i64::try_from(at.0.0).unwrap_or(i64::MAX);
     match jiff::Timestamp::from_millisecond(ms) {
@@ -50,7 +50,6 @@ pub(crate) fn local(at: Instant) -> String {
     }
 }
 
-/// `2026-11-27T09:00:00+01:00`
 const LOCAL: &str = "%Y-%m-%dT%H:%M:%S%:z";
 
 #[cfg(test)]

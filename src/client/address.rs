@@ -1,4 +1,4 @@
-//! Where a server is: `http://host:port`, `https://host:port` or `unix:/path`.
+//! The address of a server: `http://host:port`, `https://host:port` or `unix:/path`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,7 @@ use crate::http::HttpSettings;
 pub enum ServerAddress {
     /// Scheme, host and port, without a slash at the end.
     Http(String),
-    /// A socket in the file system.
+    /// A Unix socket.
     Unix(PathBuf),
 }
 
@@ -52,14 +52,14 @@ impl fmt::Display for ServerAddress {
 }
 
 impl ServerAddress {
-    /// Where a server with this configuration is, seen from its own machine.
+    /// Returns the address of a server with this configuration, as seen from its own machine.
     pub fn of_server(server: &Server) -> Self {
         let default = SocketAddr::from((Ipv4Addr::LOCALHOST, HttpSettings::DEFAULT_PORT));
         let address = server.listen.first().copied().unwrap_or(default);
         Self::at(address, server.tls_certificate.is_some())
     }
 
-    /// A server that listens there, seen from its own machine.
+    /// Returns the address of a server that listens there, as seen from its own machine.
     pub(crate) fn at(mut address: SocketAddr, tls: bool) -> Self {
         let scheme = if tls { "https" } else { "http" };
         if address.ip().is_unspecified() {
@@ -71,7 +71,7 @@ impl ServerAddress {
         ServerAddress::Http(format!("{scheme}://{address}"))
     }
 
-    /// Whether it is on this machine.
+    /// Returns true if the server is on this machine.
     pub fn is_local(&self) -> bool {
         let ServerAddress::Http(base) = self else {
             return true;
@@ -89,11 +89,11 @@ impl ServerAddress {
                 .is_ok_and(|address| address.is_loopback())
     }
 
-    /// What requests are addressed to.
+    /// Returns the base of request URLs.
     pub(super) fn base(&self) -> &str {
         match self {
             ServerAddress::Http(base) => base,
-            // The host of a socket is a matter of form; the socket is what is connected to.
+            // The host is a formality; the connection goes to the socket.
             ServerAddress::Unix(_) => "http://localhost",
         }
     }

@@ -1,4 +1,4 @@
-//! Every call of the interface.
+//! The calls of the interface.
 
 use std::io::Read;
 
@@ -34,33 +34,33 @@ fn header_number(response: &Response<Body>, name: &str) -> Option<u64> {
     response.headers().get(name)?.to_str().ok()?.parse().ok()
 }
 
-/// How jobs are submitted.
+/// Options of a submission.
 #[derive(Debug, Clone, Default)]
 pub struct SubmitOptions {
     /// The client's name for the submission.
     pub idempotency_key: Option<String>,
     /// Accept jobs that no known site can ever hold.
     pub allow_unplaceable: bool,
-    /// Refuse jobs that name a site which takes no jobs now.
+    /// Refuse jobs that name a site which accepts no jobs now.
     pub refuse_closed: bool,
 }
 
-/// Which jobs a list shows, and how many.
+/// The filter of a list of jobs, and its length.
 #[derive(Debug, Clone, Default)]
 pub struct JobFilter {
-    /// In this state.
+    /// Only jobs in this state.
     pub state: Option<String>,
-    /// With a component at this site.
+    /// Only jobs with a component at this site.
     pub site: Option<String>,
-    /// Of this key.
+    /// Only jobs of this key.
     pub owner: Option<String>,
-    /// With this text in its name.
+    /// Only jobs with this text in their names.
     pub name: Option<String>,
     /// Only runs of this sweep.
     pub group: Option<u64>,
-    /// After this one in the list.
+    /// Only jobs after this one in the list.
     pub after: Option<u64>,
-    /// At most so many.
+    /// Most jobs in the list.
     pub limit: u32,
 }
 
@@ -77,7 +77,7 @@ impl JobFilter {
     }
 }
 
-/// An order about jobs.
+/// A command about jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after what they do")]
 pub enum BulkOrder {
@@ -100,7 +100,7 @@ impl BulkOrder {
     }
 }
 
-/// An order about a site.
+/// A command about a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after what they do")]
 pub enum SiteAction {
@@ -145,7 +145,7 @@ impl SiteAction {
     }
 }
 
-/// What a component printed: which, and from where on.
+/// A request for the output of a component: the stream, and the offset.
 #[derive(Debug, Clone)]
 pub struct LogRequest<'r> {
     /// The job.
@@ -154,28 +154,28 @@ pub struct LogRequest<'r> {
     pub component: &'r str,
     /// `stdout` or `stderr`.
     pub stream: &'r str,
-    /// Of this attempt; the latest if not given.
+    /// The attempt; the latest if not given.
     pub attempt: Option<u32>,
-    /// From this byte on.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// At most so many bytes.
+    /// Most bytes.
     pub limit: u32,
 }
 
 /// A piece of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePiece {
-    /// Its bytes.
+    /// The bytes of the piece.
     pub bytes: Vec<u8>,
     /// Size of the whole file now.
     pub size: u64,
 }
 
-/// A file on its way to us.
+/// A file that is being downloaded.
 pub struct Download {
-    /// Its bytes, to be read to their end.
+    /// The bytes, to be read to their end.
     pub bytes: Box<dyn Read + Send>,
-    /// How many there are, where it is known.
+    /// Number of bytes, if it is known.
     pub size: Option<u64>,
 }
 
@@ -183,7 +183,9 @@ impl Client {
     /// Submits jobs, all or none.
     ///
     /// # Errors
-    /// Refused, or not known whether it was done: repeat it with the same idempotency key.
+    ///
+    /// The submission was refused; or its outcome is unknown: repeat it with the same idempotency
+    /// key.
     pub fn submit(
         &self,
         jobs: &[JobDocument],
@@ -192,10 +194,11 @@ impl Client {
         self.submission(jobs, options, false)
     }
 
-    /// Has jobs checked as if they were submitted.
+    /// Checks jobs as if they were submitted.
     ///
     /// # Errors
-    /// They would be refused, or the server is not reachable.
+    ///
+    /// The jobs would be refused, or the server is not reachable.
     pub fn check(
         &self,
         jobs: &[JobDocument],
@@ -228,7 +231,7 @@ impl Client {
         self.read_json(response)
     }
 
-    /// One page of jobs, newest first.
+    /// Lists a page of jobs, newest first.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -240,7 +243,7 @@ impl Client {
         )
     }
 
-    /// One page of what jobs cost, by number, archived ones included.
+    /// Lists a page of the costs of jobs, by number, archived jobs included.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -248,7 +251,7 @@ impl Client {
         self.get(&filter.added_to(Query::of("/v1/accounts")).0)
     }
 
-    /// One job in full.
+    /// Returns one job in full.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -256,7 +259,7 @@ impl Client {
         self.get(&format!("/v1/jobs/{id}"))
     }
 
-    /// Where a job stands, whatever else the server tells of it.
+    /// Returns the phase of a job, and ignores everything else in the answer.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -269,7 +272,7 @@ impl Client {
             .map(|job| job.phase)
     }
 
-    /// What happened to a job.
+    /// Returns the history of a job.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -277,7 +280,7 @@ impl Client {
         self.get(&format!("/v1/jobs/{id}/events"))
     }
 
-    /// Gives an order about jobs.
+    /// Sends a command about jobs.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -285,7 +288,7 @@ impl Client {
         self.post(order.path(), jobs)
     }
 
-    /// A piece of what a component printed.
+    /// Reads a piece of the output of a component.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -300,7 +303,7 @@ impl Client {
         Ok(FilePiece { bytes, size })
     }
 
-    /// What a component prints, as it prints it, until its attempt has ended.
+    /// Reads the output of a component as it is printed, until its attempt has ended.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -308,7 +311,7 @@ impl Client {
         self.download(&log_path(log).with("follow", true).0)
     }
 
-    /// An output of a component.
+    /// Downloads an output of a component.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -318,7 +321,7 @@ impl Client {
         self.download(&format!("/v1/jobs/{job}/outputs/{component}/{path}"))
     }
 
-    /// What is below a directory that a component left.
+    /// Lists everything below a directory that a component left.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -328,7 +331,7 @@ impl Client {
         self.get(&format!("/v1/jobs/{job}/trees/{component}/{path}"))
     }
 
-    /// A file that need not fit into memory, and may come slowly.
+    /// Downloads a file that need not fit into memory, and may come slowly.
     fn download(&self, path: &str) -> Result<Download, ClientError> {
         let request = self.request("GET", path);
         let request = request
@@ -357,7 +360,7 @@ impl Client {
         })
     }
 
-    /// All sites.
+    /// Lists all sites.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -365,7 +368,7 @@ impl Client {
         self.get("/v1/sites")
     }
 
-    /// One site.
+    /// Returns one site.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -373,7 +376,7 @@ impl Client {
         self.get(&format!("/v1/sites/{}", encoded(name)))
     }
 
-    /// One site, with what is free there for so long from now on: it is asked.
+    /// Returns one site, with its free processors for this length of time; the site is asked.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -382,7 +385,7 @@ impl Client {
         self.get(&path.0)
     }
 
-    /// One site, with whose attempts there the server still needs.
+    /// Returns one site, with the attempts there that the server still needs.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -391,7 +394,7 @@ impl Client {
         self.get(&path.0)
     }
 
-    /// Gives an order about a site.
+    /// Sends a command about a site.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -403,7 +406,7 @@ impl Client {
         }
     }
 
-    /// One page of files, by name.
+    /// Lists a page of files, by name.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -411,7 +414,7 @@ impl Client {
         self.get(&Query::of("/v1/files").with_some("after", after).0)
     }
 
-    /// One file.
+    /// Returns one file.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -419,7 +422,7 @@ impl Client {
         self.get(&format!("/v1/files/{}", encoded_path(name)))
     }
 
-    /// Registers a file; answered once its content was read at its site.
+    /// Registers a file. The answer comes once the content was read at its site.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -427,7 +430,7 @@ impl Client {
         self.post("/v1/files", file)
     }
 
-    /// Forgets a file, or one replica of it.
+    /// Removes a file from the catalogue, or one of its replicas.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -444,7 +447,7 @@ impl Client {
         Ok(())
     }
 
-    /// What the store is like.
+    /// Describes the store.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -452,7 +455,7 @@ impl Client {
         self.get("/v1/store")
     }
 
-    /// The whole store as it is now.
+    /// Downloads the whole store as it is now.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -460,7 +463,7 @@ impl Client {
         self.download("/v1/store/export")
     }
 
-    /// The server's clock in seconds since 1970, where it tells it; needs no key.
+    /// Returns the server's clock in seconds since 1970, if the server sends it; needs no key.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -479,7 +482,7 @@ impl Client {
             }))
     }
 
-    /// A page of text that is no JSON: `/metrics`, `/readyz`.
+    /// Returns a page of plain text: `/metrics`, `/readyz`. `/metrics`, `/readyz`.
     ///
     /// # Errors
     /// See [`ClientError`].

@@ -8,7 +8,8 @@ use super::{Client, ClientError, SseReader};
 use crate::api::v1::event::ChangeReport;
 
 impl Client {
-    /// The committed changes from now on, of one job or of all. A silence longer than `silence` breaks it.
+    /// Opens the stream of committed changes from now on, of one job or of all. A silence longer
+    /// than `silence` breaks it.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -45,23 +46,23 @@ impl Client {
     }
 }
 
-/// Committed changes as they come. After a break everything is to be looked at anew, so no
+/// A stream of committed changes. After a break the client must read everything again, so no
 /// position is kept.
 pub struct ChangeStream {
     events: SseReader<Box<dyn Read>>,
 }
 
-/// What a stream of changes tells.
+/// An event of a stream of changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamEvent {
     /// Something happened to a job.
     Change(Box<ChangeReport>),
-    /// Changes were missed: read everything anew.
+    /// Changes were missed: read everything again.
     Resync,
 }
 
 impl ChangeStream {
-    /// The next one; `None` at the end of the stream.
+    /// Returns the next change; `None` at the end of the stream.
     ///
     /// # Errors
     /// The connection broke, was silent for too long, or sends nonsense.
@@ -74,7 +75,7 @@ impl ChangeStream {
                     return Ok(Some(StreamEvent::Change(Box::new(change))));
                 }
                 "resync" => return Ok(Some(StreamEvent::Resync)),
-                // Later servers may tell more.
+                // Later servers may send more kinds of events.
                 _ => {}
             }
         }

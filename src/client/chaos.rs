@@ -1,11 +1,11 @@
-//! Calls about faults that are injected on purpose.
+//! Calls about the injection of faults.
 
 use super::query::Query;
 use super::{Client, ClientError};
 use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
 
 impl Client {
-    /// Whether faults may be injected, and which are.
+    /// Returns the bounds of fault injection, and the faults that are being injected.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -13,7 +13,7 @@ impl Client {
         self.get("/v1/chaos")
     }
 
-    /// Begins to inject faults; with `dry_run` only says what would run.
+    /// Begins to inject faults; with `dry_run` only reports what would run.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -35,7 +35,7 @@ impl Client {
         self.read_json(response)
     }
 
-    /// What was injected, and what the control plane did.
+    /// Returns the injected faults, and their effects on the control plane.
     ///
     /// # Errors
     /// See [`ClientError`].

@@ -1,4 +1,4 @@
-//! What can go wrong between us and the server, each with what to do.
+//! The errors between the client and the server, each with a remedy.
 
 use std::fmt;
 
@@ -7,36 +7,36 @@ use crate::api::v1::problem::Code;
 
 use super::{ServerAddress, TlsProblem};
 
-/// Why a request has no good answer.
+/// The reason why a request has no good answer.
 #[derive(Debug)]
 pub enum ClientError {
-    /// The server answered no.
+    /// The server refused the request.
     Refused(Box<Problem>),
-    /// The server was not reached, or the connection broke: whether the request
-    /// was done is not known.
+    /// The server was not reached, or the connection broke: it is unknown if the request was
+    /// carried out.
     Unreachable {
         /// The server.
         server: ServerAddress,
-        /// What happened.
+        /// The cause.
         cause: String,
     },
-    /// Something answered that is no Cospan server of this version.
+    /// The peer is not a Cospan server of this version.
     Strange {
         /// The server.
         server: ServerAddress,
-        /// What was strange.
+        /// The unexpected part of the answer.
         what: String,
     },
-    /// The server was reached, but there is no TLS with it.
+    /// The server was reached, but TLS failed.
     Tls {
         /// The server.
         server: ServerAddress,
-        /// Why not.
+        /// The TLS problem.
         problem: TlsProblem,
     },
     /// A certificate cannot be used.
     Certificate(String),
-    /// An answer could not be written where it belongs.
+    /// An answer could not be written to its destination.
     Local(std::io::Error),
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for ClientError {
 impl std::error::Error for ClientError {}
 
 impl ClientError {
-    /// What to do about it.
+    /// Returns a remedy.
     pub fn remedy(&self) -> Option<String> {
         match self {
             ClientError::Refused(problem) => problem
@@ -105,7 +105,7 @@ impl ClientError {
         }
     }
 
-    /// Whether the server itself said no.
+    /// Returns the problem if the server itself refused the request.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             ClientError::Refused(problem) => Some(problem),
@@ -113,13 +113,13 @@ impl ClientError {
         }
     }
 
-    /// Whether the server said no for this reason.
+    /// Returns true if the server refused the request for this reason.
     pub fn is(&self, code: Code) -> bool {
         self.problem()
             .is_some_and(|problem| problem.code == code.as_str())
     }
 
-    /// Whether it may go away by itself: the server restarts, or has too much to do.
+    /// Returns true if the error may pass by itself: the server restarts, or is too busy.
     pub fn is_passing(&self) -> bool {
         match self {
             ClientError::Unreachable { .. } => true,

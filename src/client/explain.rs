@@ -1,23 +1,24 @@
-//! Calls that ask why a job is where it is.
+//! Calls that ask why a job waits or was placed where it is.
 
 use super::query::Query;
 use super::{Client, ClientError};
 use crate::api::v1::explain::ExplainReport;
 
-/// How often an explanation of several pages is read, until the job holds still meanwhile.
+/// Number of times that an explanation of several pages is read, until the job does not change
+/// meanwhile.
 const READINGS: usize = 3;
 
-/// An explanation with what is told of all components.
+/// An explanation of all components.
 #[derive(Debug, Clone)]
 pub struct WholeExplanation {
     /// All pages.
     pub report: ExplainReport,
-    /// The job was the same in all of them.
+    /// True if the job was the same on all pages.
     pub held_still: bool,
 }
 
 impl Client {
-    /// Why a job is where it is.
+    /// Explains why a job is where it is.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -25,7 +26,7 @@ impl Client {
         self.explain_page(id, None, None)
     }
 
-    /// Why a job is where it is, with what is told of at most so many components after so many.
+    /// Explains why a job is where it is, for at most `limit` components after the first `after`.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -39,8 +40,8 @@ impl Client {
         self.get(&path.with_some("after", after).with_some("limit", limit).0)
     }
 
-    /// The same with what is told of all components, page by page. If the job changes between two
-    /// pages all are read again, but not for ever.
+    /// Explains all components, page by page. If the job changes between two pages all are read
+    /// again, but not for ever.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -54,14 +55,14 @@ impl Client {
         self.explain_pages(id, true)
     }
 
-    /// Page after page, to the end, or until the job is seen to have changed.
+    /// Reads page after page, to the end, or until the job is seen to have changed.
     fn explain_pages(&self, id: u64, to_the_end: bool) -> Result<WholeExplanation, ClientError> {
         let mut report = self.explain(id)?;
         let mut held_still = true;
         while let Some(after) = report.next.filter(|_| held_still || to_the_end) {
             let page = self.explain_page(id, Some(after), None)?;
             held_still &= page.revision == report.revision;
-            // It may have become shorter meanwhile, but nothing is asked for twice.
+            // The explanation may have become shorter meanwhile, but no page is asked for twice.
             let next = page.next.filter(|next| *next > after);
             report.append(ExplainReport { next, ..page });
         }

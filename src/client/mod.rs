@@ -1,4 +1,4 @@
-//! A typed client of the HTTP interface, over TCP or a socket in the file system.
+//! A typed client of the HTTP interface, over TCP or a Unix socket.
 
 mod address;
 mod calls;
@@ -38,9 +38,9 @@ use crate::api::v1::problem::{Code, MEDIA_TYPE};
 const CONNECT: Duration = Duration::from_secs(10);
 /// Longest silence in the middle of an answer.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Between two tries to reach a server that is being started.
+/// Time between two tries to reach a server that is starting.
 const AGAIN: Duration = Duration::from_millis(20);
-/// Answers that are kept in memory; streams and downloads are not.
+/// Largest answer that is kept in memory; streams and downloads are not.
 const MAX_ANSWER: u64 = 256 << 20;
 
 /// A client of one server.
@@ -49,14 +49,16 @@ pub struct Client {
     agent: Agent,
     address: ServerAddress,
     token: Option<String>,
-    /// Until when a server that nobody listens for may be being started.
+    /// A refused connection is tried again until then, because the server may be starting.
     starting: Option<Instant>,
 }
 
 impl Client {
-    /// A client that shows `token`, and trusts `ca_certificate` instead of the public authorities.
+    /// Creates a client that presents `token`, and trusts `ca_certificate` instead of the public
+    /// authorities.
     ///
     /// # Errors
+    ///
     /// The certificate cannot be read.
     pub fn new(
         address: ServerAddress,
@@ -87,8 +89,8 @@ impl Client {
         })
     }
 
-    /// The same, but until then a refused connection is tried again: the server may be being
-    /// started at this moment.
+    /// Makes the client retry refused connections until then: the server may be starting at this
+    /// moment.
     pub fn patient_until(self, starting: Instant) -> Self {
         Self {
             starting: Some(starting),
@@ -96,12 +98,12 @@ impl Client {
         }
     }
 
-    /// The server that is asked.
+    /// Returns the address of the server.
     pub fn address(&self) -> &ServerAddress {
         &self.address
     }
 
-    /// Whether there is a key to show.
+    /// Returns true if the client has a key.
     pub fn has_token(&self) -> bool {
         self.token.is_some()
     }
@@ -133,7 +135,7 @@ impl Client {
         }
     }
 
-    /// Sends a request; an answer that is no success becomes an error.
+    /// Sends a request. An answer that reports no success becomes an error.
     fn send(
         &self,
         request: ureq::http::request::Builder,
@@ -184,7 +186,7 @@ impl Client {
         }
     }
 
-    /// Says what to do where only the client knows: it sent a key, or had none.
+    /// Adds a remedy where only the client knows it: it sent a key, or had none.
     fn with_key_remedy(&self, problem: Problem) -> Problem {
         if problem.code != Code::NoKey.as_str() {
             return problem;
@@ -222,7 +224,7 @@ impl Client {
             };
         }
         let cause = match error {
-            // What was read is no HTTP: a server with TLS answers a plain request so.
+            // The answer is not HTTP: a server with TLS answers a plain request like this.
             ureq::Error::Protocol(error) => return self.strange(error.to_string()),
             ureq::Error::Io(error) => return self.broken(error),
             ureq::Error::Timeout(_) => "no answer in time".to_owned(),
@@ -234,9 +236,9 @@ impl Client {
         }
     }
 
-    /// The connection broke while an answer was read.
+    /// Converts an error while an answer was read.
     pub(crate) fn broken(&self, error: &std::io::Error) -> ClientError {
-        // The system's own words, without its number.
+        // The system's message without its number.
         let text = error.to_string();
         let cause = text
             .split(" (os error")

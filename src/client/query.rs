@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What may stand in a path or query as it is.
+/// The characters that need no encoding in a path or query.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -14,12 +14,12 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
 /// The same, with slashes.
 const PLAIN_PATH: &AsciiSet = &PLAIN.remove(b'/');
 
-/// A text as one part of a path, or as a value of a query.
+/// Encodes a text as one part of a path, or as a value of a query.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PLAIN).to_string()
 }
 
-/// A text as several parts of a path.
+/// Encodes a text as several parts of a path.
 pub(super) fn encoded_path(text: &str) -> String {
     utf8_percent_encode(text, PLAIN_PATH).to_string()
 }
@@ -28,12 +28,12 @@ pub(super) fn encoded_path(text: &str) -> String {
 pub(super) struct Query(pub(super) String, char);
 
 impl Query {
-    /// This path, without a query yet.
+    /// Starts with this path, without a query.
     pub(super) fn of(path: &str) -> Self {
         Self(path.into(), '?')
     }
 
-    /// With this value.
+    /// Adds this value.
     pub(super) fn with(mut self, key: &str, value: impl ToString) -> Self {
         // Writing to a String cannot fail.
         let _ = write!(self.0, "{}{key}={}", self.1, encoded(&value.to_string()));
@@ -41,7 +41,7 @@ impl Query {
         self
     }
 
-    /// With this value, if there is one.
+    /// Adds this value, if there is one.
     pub(super) fn with_some(self, key: &str, value: Option<impl ToString>) -> Self {
         match value {
             Some(value) => self.with(key, value),

@@ -1,4 +1,4 @@
-//! Calls about starts that are promised.
+//! Calls about reservations.
 
 use super::calls::JobFilter;
 use super::query::Query;
@@ -9,27 +9,27 @@ use crate::api::v1::shared::{SharedAccess, SharedDocument, SharedExtension, Shar
 use crate::api::v1::slots::SlotsReport;
 use crate::api::v1::{Instant, Length};
 
-/// What is to start, and when at the earliest.
+/// A request for possible starts.
 #[derive(Debug, Clone)]
 pub struct SlotsRequest<'r> {
     /// Processors of each component.
     pub processors: u32,
-    /// How long it runs.
+    /// Wall time of the components.
     pub wall_time: Length,
-    /// How many components start together.
+    /// Number of components that start together.
     pub components: Option<u32>,
     /// The earliest start.
     pub earliest: Option<Instant>,
-    /// The latest, as a length after the earliest.
+    /// The latest start, as a length of time after the earliest.
     pub within: Option<Length>,
     /// Only this site.
     pub site: Option<&'r str>,
-    /// At most so many windows of each site.
+    /// Most windows of each site.
     pub limit: Option<u32>,
 }
 
 impl Client {
-    /// When a job could start.
+    /// Finds the possible starts of a job.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -45,7 +45,7 @@ impl Client {
         self.get(&path.0)
     }
 
-    /// One page of jobs that are to be promised a start, or are.
+    /// Lists a page of jobs that have a reservation or want one.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -53,7 +53,7 @@ impl Client {
         self.get(&filter.added_to(Query::of("/v1/reservations")).0)
     }
 
-    /// The reservations of one job, and what happened to them.
+    /// Returns the reservations of one job, and their events.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -61,7 +61,7 @@ impl Client {
         self.get(&format!("/v1/reservations/{job}"))
     }
 
-    /// One reservation that jobs share.
+    /// Returns one shared reservation.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -69,7 +69,7 @@ impl Client {
         self.get(&format!("/v1/shared-reservations/{name}"))
     }
 
-    /// Has one made.
+    /// Creates a shared reservation.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -77,7 +77,7 @@ impl Client {
         self.post("/v1/shared-reservations", wanted)
     }
 
-    /// Has one end later.
+    /// Moves the end of a shared reservation to a later time.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -89,7 +89,7 @@ impl Client {
         self.post(&format!("/v1/shared-reservations/{name}/extend"), to)
     }
 
-    /// Changes who may use one.
+    /// Changes the keys that may use a shared reservation.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -101,7 +101,7 @@ impl Client {
         self.post(&format!("/v1/shared-reservations/{name}/allow"), who)
     }
 
-    /// Gives one back.
+    /// Cancels a shared reservation.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -110,7 +110,7 @@ impl Client {
         self.post(&format!("/v1/shared-reservations/{name}/cancel"), &nothing)
     }
 
-    /// Gives the reservations of a job back; it is placed as others are.
+    /// Cancels the reservations of a job; the job is then placed as others are.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -119,7 +119,7 @@ impl Client {
         self.send(self.request("POST", &path), &[]).map(drop)
     }
 
-    /// Has another start looked for; what is promised is kept until it is found.
+    /// Reschedules a job; its reservation is kept until another one is found.
     ///
     /// # Errors
     /// See [`ClientError`].

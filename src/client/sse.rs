@@ -1,35 +1,35 @@
-//! Reads a stream of server-sent events.
+//! A reader of server-sent events.
 
 use std::io::{BufRead, BufReader, Read};
 
-/// One event.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SseEvent {
-    /// Its name; `message` if it has none.
+    /// The name of the event; `message` if it has none.
     pub name: String,
-    /// Its data, lines joined.
+    /// The data of the event, lines joined.
     pub data: String,
-    /// Its id, by which a later stream goes on after it.
+    /// The id of the event; a later stream continues after it.
     pub id: Option<String>,
 }
 
-/// Splits bytes into events.
+/// A reader that splits bytes into events.
 pub struct SseReader<R> {
     from: BufReader<R>,
 }
 
-/// A line longer than this is no event of ours.
+/// Longest line; longer lines are not events of ours.
 const MAX_LINE: u64 = 16 << 20;
 
 impl<R: Read> SseReader<R> {
-    /// Reads events from here.
+    /// Reads events from this source.
     pub fn new(from: R) -> Self {
         Self {
             from: BufReader::new(from),
         }
     }
 
-    /// The next event; `None` at the end of the stream.
+    /// Returns the next event; `None` at the end of the stream.
     ///
     /// # Errors
     /// The connection broke, was silent for too long, or sends nonsense.
@@ -63,7 +63,7 @@ impl<R: Read> SseReader<R> {
                     event.data.push_str(value);
                     any = true;
                 }
-                // Comments keep the connection alive; other fields are of no use here.
+                // Comments keep the connection alive; other fields are not used.
                 _ => {}
             }
         }

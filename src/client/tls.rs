@@ -1,4 +1,4 @@
-//! Whom we trust over TLS, and what is told where the two sides do not come together.
+//! The authorities that we trust over TLS, and the remedies if TLS fails.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use super::ClientError;
 
-/// Trusts `ca_certificate` instead of the public authorities.
+/// Configures TLS: trusts `ca_certificate` instead of the public authorities.
 pub(super) fn config(ca_certificate: Option<&Path>) -> Result<TlsConfig, ClientError> {
     let Some(file) = ca_certificate else {
         return Ok(TlsConfig::default());
@@ -29,17 +29,17 @@ pub(super) fn config(ca_certificate: Option<&Path>) -> Result<TlsConfig, ClientE
     Ok(TlsConfig::builder().root_certs(roots).build())
 }
 
-/// Why there is no TLS between us and a server that was reached. It does not pass by itself.
+/// The reason why TLS with a reachable server failed. It does not pass by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsProblem {
-    /// What is wrong.
+    /// The cause.
     pub cause: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
 impl TlsProblem {
-    /// The problem with TLS behind this error, if that is what it is about.
+    /// Returns the TLS problem behind this error, if it has one.
     pub(super) fn behind(error: &ureq::Error) -> Option<Self> {
         match error {
             ureq::Error::Rustls(error) => Some(Self::of(error)),

@@ -1,4 +1,4 @@
-//! Connects to a server that listens on a socket in the file system.
+//! Connections to a server that listens on a Unix socket.
 
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
@@ -10,7 +10,7 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
 
-/// Connects every request to one socket, whatever host it names.
+/// Connects every request to one socket, independent of the host.
 #[derive(Debug)]
 pub(super) struct UnixConnector(pub(super) PathBuf);
 
@@ -29,7 +29,7 @@ impl Connector for UnixConnector {
     }
 }
 
-/// Resolves every host to an address that the connector does not look at.
+/// Resolves every host to an address that the connector ignores.
 #[derive(Debug)]
 pub(super) struct NoResolver;
 
@@ -46,7 +46,7 @@ impl Resolver for NoResolver {
     }
 }
 
-/// A connection over a socket in the file system.
+/// A connection over a Unix socket.
 pub(super) struct UnixTransport {
     stream: UnixStream,
     buffers: LazyBuffers,
@@ -58,7 +58,7 @@ impl fmt::Debug for UnixTransport {
     }
 }
 
-/// A read or write that took too long is told as `WouldBlock` by the system.
+/// Converts an I/O error. The system reports a timeout of a read or write as `WouldBlock`.
 fn timed(error: std::io::Error, timeout: NextTimeout) -> ureq::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => ureq::Error::Timeout(timeout.reason),
@@ -96,7 +96,7 @@ impl Transport for UnixTransport {
     }
 
     fn is_open(&mut self) -> bool {
-        // Nothing may be waiting on a connection that is not in use.
+        // A connection that is not in use must have nothing to read.
         let probe = || -> std::io::Result<bool> {
             self.stream.set_nonblocking(true)?;
             let result = self.stream.read(&mut [0]);

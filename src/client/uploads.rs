@@ -12,7 +12,7 @@ fn path(id: &str) -> String {
 }
 
 impl Client {
-    /// Announces a file, or goes on with an upload that was announced alike.
+    /// Announces a file, or resumes an upload that was announced with the same values.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -20,7 +20,7 @@ impl Client {
         self.post("/v1/uploads", file)
     }
 
-    /// How far an upload is.
+    /// Returns the progress of an upload.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -28,7 +28,7 @@ impl Client {
         self.get(&path(id))
     }
 
-    /// One page of what was begun and is not whole, from after an id on.
+    /// Lists a page of the uploads that are not complete, after an id.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -36,7 +36,7 @@ impl Client {
         self.get(&Query::of("/v1/uploads").with_some("after", after).0)
     }
 
-    /// Deletes what arrived of an upload.
+    /// Deletes the bytes that arrived of an upload.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -63,7 +63,8 @@ impl Client {
         self.read_json(response)
     }
 
-    /// Has it checked, brought to a site and registered; `None` as long as that is under way.
+    /// Completes an upload: the server checks it, brings it to a site and registers it. Returns
+    /// `None` while that is under way.
     ///
     /// # Errors
     /// See [`ClientError`].

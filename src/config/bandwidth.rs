@@ -2,7 +2,7 @@
 
 use cospan_domain::units::BitsPerSecond;
 
-/// Largest last among those that are written; bytes are only read.
+/// In ascending order for those that are written; bytes are only read.
 const UNITS: [(&str, u64); 8] = [
     ("bit/s", 1),
     ("kbit/s", 1_000),
@@ -25,7 +25,7 @@ pub fn parse_bandwidth(text: &str) -> Result<BitsPerSecond, String> {
     })
 }
 
-/// Writes a bandwidth so that [`parse_bandwidth`] reads it back exactly.
+/// Writes a bandwidth so that [`parse_bandwidth`] reads exactly the same value back.
 pub fn show_bandwidth(bandwidth: BitsPerSecond) -> String {
     let exact =
         |(_, scale): &&(&str, u64)| bandwidth.0 >= *scale && bandwidth.0.is_multiple_of(*scale);

@@ -23,7 +23,7 @@ pub(super) struct ConfigCheck<'c> {
     warnings: &'c mut ConfigProblems,
 }
 
-/// Notes what is wrong or odd between options.
+/// Records errors and warnings that concern several options.
 pub(super) fn check(
     config: &Config,
     places: &OptionPlaces,
@@ -355,7 +355,7 @@ impl ConfigCheck<'_> {
         }
     }
 
-    /// An option of another kind of site would be passed over in silence.
+    /// Reports options of another kind of site, which would have no effect.
     fn keys_of_kind(&mut self, i: usize, site: &Site) {
         for (kind, key) in site.of_one_kind().filter(|(kind, _)| *kind != site.kind) {
             let wanted = kind.show();

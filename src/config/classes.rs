@@ -1,4 +1,4 @@
-//! The rules for classes: how their conditions are written, and which make no sense together.
+//! The rules for classes: the form of their conditions, and combinations that make no sense.
 
 use cospan_domain::ids::{KeyName, RunnerName};
 use cospan_domain::job::spec::Priority;
@@ -52,7 +52,7 @@ impl From<Class> for Priority {
 }
 
 impl PriorityRule {
-    /// The same as the intake goes by it.
+    /// The rule in the form that the intake uses.
     pub(crate) fn rule(&self) -> ClassRule {
         ClassRule {
             owner: self.key.clone(),
@@ -66,7 +66,7 @@ impl PriorityRule {
 }
 
 impl ConfigCheck<'_> {
-    /// Each rule by itself, then behind those before it.
+    /// Checks each rule by itself, then after those before it.
     pub(super) fn classes(&mut self) {
         let rules: Vec<ClassRule> = self
             .config

@@ -1,5 +1,5 @@
-//! What the process's environment says: where the configuration is, which
-//! server to ask, which key to show. Read once, in one place.
+//! The environment of the process: the path of the configuration, the server to ask, the key to
+//! show. Read once, in one place.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -57,17 +57,17 @@ impl Environment {
     }
 }
 
-/// A configuration, and where it came from.
+/// A configuration and its file.
 #[derive(Debug)]
 pub struct LocatedConfig {
-    /// The file; `None` if there was none and everything is at its default.
+    /// The file; `None` if there was none and everything has its default.
     pub file: Option<PathBuf>,
-    /// The configuration and what is odd about it.
+    /// The configuration with its warnings.
     pub loaded: LoadedConfig,
 }
 
-/// Finds and reads the configuration: the file given, else `COSPAN_CONFIG`, else
-/// the user's, else the machine's, else none at all.
+/// Finds and reads the configuration: the given file, else that of `COSPAN_CONFIG`, else the
+/// user's, else the machine's, else none.
 ///
 /// # Errors
 /// The file cannot be read, or anything in it is wrong.
@@ -94,7 +94,7 @@ pub fn locate(
 }
 
 impl Config {
-    /// Directory of everything the server keeps.
+    /// Directory of everything that the server keeps.
     pub fn data_directory(&self, environment: &Environment) -> PathBuf {
         match &self.server.data_directory {
             Auto::Given(directory) => directory.clone(),

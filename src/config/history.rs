@@ -1,4 +1,4 @@
-//! The seed of Close-to-Files' history table, as it is written in the configuration.
+//! The seed of Close-to-Files' history table, as the configuration has it.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::value::{OptionValue, kind, quoted};
 pub struct HistorySeed(pub PairHistory);
 
 impl HistorySeed {
-    /// The sites that it names.
+    /// The sites that the seed names.
     pub fn sites(&self) -> BTreeSet<&SiteName> {
         match &self.0 {
             PairHistory::All => BTreeSet::new(),

@@ -74,11 +74,11 @@ pub struct Config {
 pub struct LoadedConfig {
     /// The configuration.
     pub config: Config,
-    /// What is accepted but probably not meant.
+    /// Options that are accepted but probably not intended.
     pub warnings: ConfigProblems,
 }
 
-/// Why there is no configuration.
+/// The reason why there is no configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The file could not be read.
@@ -87,18 +87,16 @@ pub enum ConfigError {
          COSPAN_CONFIG"
     )]
     Unreadable {
-        /// The file.
         file: PathBuf,
-        /// Why.
         cause: std::io::Error,
     },
-    /// Its content is wrong; all problems at once.
+    /// The content is invalid; all problems at once.
     #[error("{0}")]
     Wrong(ConfigProblems),
 }
 
 impl LoadedConfig {
-    /// What no file at all means.
+    /// Returns the configuration that applies without a file.
     ///
     /// # Errors
     /// Never, as for [`Config::defaults`].
@@ -135,7 +133,7 @@ impl Config {
     /// Reads and checks a text; `file` is for messages.
     ///
     /// # Errors
-    /// Anything in it is wrong; all problems at once.
+    /// Anything in the text is wrong; all problems at once.
     pub fn parse(file: &Path, text: &str) -> Result<LoadedConfig, ConfigError> {
         let mut problems = ConfigProblems::of(file, text);
         let mut warnings = problems.clone();
@@ -146,7 +144,7 @@ impl Config {
             problems.add(error.span(), error.message(), remedy);
         }
         if !problems.is_empty() {
-            // What follows from a slip of the notation would only hide it.
+            // Errors that follow from a slip of the notation would only hide it.
             return Err(ConfigError::Wrong(problems.sorted()));
         }
         let config = read(root.get_ref(), &mut problems, &mut places);
@@ -162,10 +160,10 @@ impl Config {
         }
     }
 
-    /// Everything at its default, and no sites: what an empty file means.
+    /// Returns the meaning of an empty file: all defaults, and no sites.
     ///
     /// # Errors
-    /// Never: kept as a result so that no default can be wrong in silence.
+    /// Never: the result makes sure that no invalid default goes unnoticed.
     pub fn defaults() -> Result<Self, ConfigError> {
         LoadedConfig::defaults().map(|loaded| loaded.config)
     }
@@ -217,8 +215,8 @@ fn several<S: Section>(
             places,
         )));
     }
-    // If one cannot be read the others are not compared with each other: their numbers would
-    // be wrong, and the file is refused anyway.
+    // If one cannot be read the others are not compared with each other: their numbers would be
+    // wrong, and the file is refused anyway.
     found.into_iter().collect::<Option<_>>().unwrap_or_default()
 }
 

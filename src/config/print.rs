@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::section::{OptionDoc, Section, SectionDoc};
 use super::{Config, describe_all};
 
-/// The effective configuration as a TOML file: each option with its text, those
-/// at their default marked, secrets hidden. Without secrets it reads back the same.
+/// Writes the effective configuration as a TOML file: each option with its text, defaults marked,
+/// secrets hidden. Without secrets it reads back the same.
 pub fn show(config: &Config, annotated: bool) -> String {
     let mut text = String::new();
     section(&mut text, &config.server, annotated);
@@ -85,7 +85,7 @@ fn comment(text: &mut String, comment: &str) {
     line(text, &current);
 }
 
-/// The reference of all options as a page of the book.
+/// Writes the reference of all options as a page of the book.
 pub fn reference() -> String {
     let mut page = String::from(
         "# Configuration\n\n\

@@ -1,22 +1,21 @@
-//! What is wrong with a configuration file: every problem at once, each with
-//! its place and what to do.
+//! Problems of a configuration file: all at once, each with its place and a remedy.
 
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// One thing that is wrong, or odd.
+/// An error or a warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
-    /// Where in the text, in bytes; `None` if it is about something missing.
+    /// Range in the text, in bytes; `None` if something is missing.
     pub span: Option<Range<usize>>,
-    /// What is wrong.
+    /// The error or warning in words.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 
-/// Problems of one file, with the lines that they are about.
+/// Problems of one file, with the lines that they concern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblems {
     file: PathBuf,
@@ -25,7 +24,7 @@ pub struct ConfigProblems {
 }
 
 impl ConfigProblems {
-    /// None yet, of this file with this text.
+    /// An empty list for this file with this text.
     pub fn of(file: &Path, text: &str) -> Self {
         Self {
             file: file.into(),
@@ -34,7 +33,6 @@ impl ConfigProblems {
         }
     }
 
-    /// Adds one.
     pub fn add(
         &mut self,
         span: Option<Range<usize>>,
@@ -48,17 +46,15 @@ impl ConfigProblems {
         });
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// In the order of the file; what has no place comes last.
+    /// Sorts the problems by their place in the file; those without a place come last.
     pub fn sorted(mut self) -> Self {
         self.list
             .sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |span| span.start));

@@ -1,53 +1,50 @@
-//! Declares a section once: its struct, how it is read, shown and documented
-//! all follow from the declaration, so that none can lag behind another.
+//! Declares a section once: its struct, and the code that reads, shows and documents it. All follow
+//! from the declaration, so that none can lag behind another.
 
 use super::table::TableReader;
 use super::value::{OptionValue, Ranged};
 
-/// One option as the reference describes it.
+/// An option as the reference describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionDoc {
-    /// Its key.
     pub key: &'static str,
-    /// What it does.
+    /// The meaning of the option.
     pub doc: String,
-    /// How it is written.
+    /// The notation of its values.
     pub form: String,
-    /// Its default as TOML; `None` if it must be given.
+    /// The default as TOML; `None` if the option must be given.
     pub default: Option<String>,
     /// Smallest and largest value as TOML.
     pub range: Option<(String, String)>,
-    /// The version that brought it.
+    /// The version that introduced the option.
     pub since: &'static str,
 }
 
-/// One section as the reference describes it.
+/// A section as the reference describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionDoc {
-    /// Its key.
     pub key: &'static str,
-    /// It may be given several times, as `[[key]]`.
+    /// True if the section may be given several times, as `[[key]]`.
     pub repeated: bool,
-    /// What it is for.
+    /// The purpose of the section.
     pub doc: String,
-    /// Its options in order.
+    /// The options in order.
     pub options: Vec<OptionDoc>,
 }
 
 /// A section of the configuration.
 pub trait Section: Sized {
-    /// Its key.
     const KEY: &'static str;
-    /// Whether it may be given several times.
+    /// True if the section may be given several times.
     const REPEATED: bool;
 
-    /// Reads it; `None` if something that has no default is missing, which is noted.
+    /// Reads the section; `None` if something without a default is missing, which is recorded.
     fn read(reader: TableReader<'_, '_>) -> Option<Self>;
 
-    /// Its values as TOML, in the order of its options.
+    /// The values as TOML, in the order of the options.
     fn values(&self) -> Vec<String>;
 
-    /// Its description.
+    /// The description for the reference.
     fn describe() -> SectionDoc;
 }
 
@@ -136,7 +133,7 @@ pub(crate) fn shown_range<V: Ranged<T>, T: OptionValue>(low: T, high: T) -> (Str
     (low.show(), high.show())
 }
 
-/// A default as TOML, where there is one.
+/// A default as TOML, if there is one.
 pub(crate) fn shown<T: OptionValue>(default: Option<T>) -> Option<String> {
     default.as_ref().map(T::show)
 }

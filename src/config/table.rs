@@ -1,4 +1,4 @@
-//! Reads one table of the file, option by option, and notes all that is wrong.
+//! Reads one table of the file, option by option, and records all that is wrong.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,10 +8,10 @@ use toml::de::{DeTable, DeValue};
 use super::problem::{ConfigProblems, nearest};
 use super::value::{OptionValue, Ranged, kind};
 
-/// Where each thing was given: `queue.N_h`, `site[2].root`, or a table's own path.
+/// The place of each thing that was given: `queue.N_h`, `site[2].root`, or a table's own path.
 pub(crate) type OptionPlaces = BTreeMap<String, Range<usize>>;
 
-/// A table being read.
+/// A table that is being read.
 pub struct TableReader<'r, 'i> {
     path: String,
     title: String,
@@ -38,13 +38,13 @@ impl<'r, 'i> TableReader<'r, 'i> {
         }
     }
 
-    /// The option's value; its default where it is not given or wrong. `None` if
-    /// there is no default, which is noted as a problem.
+    /// The option's value, or its default if it is not given or wrong. `None` if there is no
+    /// default, which is recorded as a problem.
     pub fn option<T: OptionValue>(&mut self, key: &str, default: Option<T>) -> Option<T> {
         self.option_within(key, default, None)
     }
 
-    /// The same for an option with a range, which messages name.
+    /// Reads an option with a range, which messages name.
     pub fn option_within<T: OptionValue>(
         &mut self,
         key: &str,
@@ -80,7 +80,7 @@ impl<'r, 'i> TableReader<'r, 'i> {
         }
     }
 
-    /// Notes a value outside of its range.
+    /// Records a value outside of its range.
     pub fn check_range<T: OptionValue, R: Ranged<T>>(
         &mut self,
         key: &str,
@@ -100,14 +100,14 @@ impl<'r, 'i> TableReader<'r, 'i> {
             .add(place, message, format!("give a value from {low} to {high}"));
     }
 
-    /// Notes every key that is not known.
+    /// Records every unknown key.
     pub fn finish(self, known: &[&str]) {
         let Some(table) = self.table else { return };
         unknown_keys(table, known, &self.title, self.problems);
     }
 }
 
-/// Notes every key of a table that is not known, with the nearest one that is.
+/// Records every unknown key of a table, with the nearest known one.
 pub(super) fn unknown_keys(
     table: &DeTable<'_>,
     known: &[&str],

@@ -1,4 +1,4 @@
-//! How one value is written in the file, read, and shown again.
+//! The notation of values in the file: reading and writing.
 
 mod numbers;
 
@@ -18,7 +18,7 @@ use crate::api::v1::quantity::{Length, Size};
 
 /// A type that an option can have.
 pub trait OptionValue: Sized {
-    /// How it is written, for the reference: `duration`, `"sled" or "redb"`.
+    /// The notation for the reference: `duration`, `"sled" or "redb"`.
     fn form() -> String;
 
     /// Reads it.
@@ -90,7 +90,7 @@ impl<T: OptionValue> OptionValue for Auto<T> {
 
 /// The comparison behind an option's range; what was not given is in every range.
 pub trait Ranged<T> {
-    /// Whether it lies between the two, both included.
+    /// Returns true if the value lies between the two, both included.
     fn within(&self, low: &T, high: &T) -> bool;
 }
 
@@ -127,7 +127,7 @@ fn text<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
     }
 }
 
-/// What a value is, for messages.
+/// The kind of a value, for messages.
 pub(crate) fn kind(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the text {text:?}"),
@@ -173,7 +173,7 @@ text_value!(
     |b| show_size(*b)
 );
 
-/// In the binary unit that makes it a whole number, if a decimal one does not.
+/// Writes a size in the binary unit that makes it a whole number, if no decimal one does.
 fn show_size(size: Bytes) -> String {
     const UNITS: [(u64, &str); 4] = [
         (1 << 40, "TiB"),
@@ -390,7 +390,7 @@ impl OptionValue for Labels {
     }
 }
 
-/// An address that may carry a secret in its path or query: shown without them.
+/// An address that may carry a secret in its path or query: it is shown without them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretUrl(pub String);
 

@@ -1,8 +1,8 @@
-//! Who may do what: one table of all addresses, which the gate heeds, the book prints and the
-//! tests walk. An address that has no line here is not served.
+//! The access table: one rule for each address. The gate obeys it, the book prints it and the tests
+//! walk it. An address without a rule is not served.
 //!
-//! A key without the role is told so (403). What belongs to another key is answered like what is
-//! not there (404, or left out), so that nobody learns from an answer what others have.
+//! A key without the role gets 403. An object of another key is answered like one that does not
+//! exist (404, or left out), so that nobody learns from an answer what others have.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use crate::api::v1::parse;
 use crate::api::v1::problem::{Code, Problem};
 use crate::keys::Role;
 
-/// What a request to an address needs.
+/// The key or role that a request to an address needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AccessNeed {
     /// Nothing.
@@ -25,18 +25,18 @@ pub(super) enum AccessNeed {
     Role(Role),
 }
 
-/// One line of the table.
+/// A rule of the table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AccessRule {
-    /// The method.
     pub(super) method: &'static str,
     /// The address, as in the OpenAPI document.
     pub(super) path: &'static str,
-    /// What a request needs at all.
+    /// The key or role that a request needs in any case.
     pub(super) needs: AccessNeed,
-    /// What is answered belongs to keys: from this role on, to see or change that of others.
+    /// The role from which a key sees or changes the objects of others; `None` if the answer
+    /// belongs to no key.
     pub(super) others: Option<Role>,
-    /// The commands that ask it.
+    /// The commands that send such a request.
     commands: &'static str,
 }
 
@@ -57,11 +57,11 @@ const USER: AccessNeed = AccessNeed::Role(Role::User);
 const OPERATOR: AccessNeed = AccessNeed::Role(Role::Operator);
 const ADMINISTRATOR: AccessNeed = AccessNeed::Role(Role::Administrator);
 const CHAOS: AccessNeed = AccessNeed::Role(Role::Chaos);
-/// What belongs to others shows at a glance: no documents, logs or outputs.
+/// Lists show some of the objects of others: no documents, logs or outputs.
 const ROWS: Option<Role> = Some(Role::Operator);
 const ALL: Option<Role> = Some(Role::Administrator);
 
-/// All lines, those asked most first.
+/// All rules, the most requested addresses first.
 pub(super) const RULES: &[AccessRule] = rules! {
     POST "/v1/jobs" USER, None, "submit";
     GET "/v1/jobs" READER, ROWS, "list, wait";
@@ -123,7 +123,8 @@ pub(super) const RULES: &[AccessRule] = rules! {
 };
 
 impl AccessRule {
-    /// Whether a server whose store is too large for its memory answers it too.
+    /// Returns true if the address is also served while the store is too large for the server's
+    /// memory.
     pub(super) fn reads_the_store(&self) -> bool {
         let of_store = [
             "/v1/jobs/{id}",
@@ -137,13 +138,13 @@ impl AccessRule {
     }
 }
 
-/// The table, ready to look addresses up.
+/// The table, prepared for looking addresses up.
 pub(super) struct AccessTable(Vec<(ResourceDef, &'static AccessRule)>);
 
 impl AccessTable {
     pub(super) fn new() -> Self {
         let pattern = |rule: &AccessRule| {
-            // What the document calls a part may have slashes here.
+            // A parameter of the document may contain slashes here.
             let tail = rule.path.ends_with("/files/{name}") || rule.path.ends_with("/{path}");
             let open = rule.path.trim_end_matches('}');
             if tail {
@@ -160,10 +161,11 @@ impl AccessTable {
         )
     }
 
-    /// The line for a request. The path is as the router takes it, so that both mean the same.
+    /// Finds the rule for a request. The path is the one that the router uses, so that both mean
+    /// the same.
     ///
     /// # Errors
-    /// There is no such address, or it does not take the method.
+    /// No such address exists, or it does not take the method.
     pub(super) fn rule(
         &self,
         method: &str,
@@ -195,7 +197,7 @@ impl AccessTable {
     }
 }
 
-/// The address that one which is not there was probably meant to be.
+/// The existing address that is nearest to an unknown one.
 fn nearest(path: &str) -> Option<String> {
     let asked: Vec<&str> = path.split('/').collect();
     let filled = RULES
@@ -217,7 +219,7 @@ fn nearest(path: &str) -> Option<String> {
     parse::nearest(path, &filled.collect::<Vec<_>>())
 }
 
-/// The table for the book.
+/// Prints the table for the book.
 pub fn access_table() -> String {
     let mut text = "| address | role needed | others' jobs and files | commands |\n\
                     |---|---|---|---|\n"

@@ -1,4 +1,4 @@
-//! What jobs cost.
+//! The cost of jobs.
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse, get};
@@ -14,21 +14,21 @@ use crate::api::v1::accounting::{AccountPage, AccountRow};
 use crate::api::v1::control::StateName;
 use crate::api::v1::shape::{KeyText, SiteText};
 
-/// Rows of a page, unless told otherwise, and at most.
+/// Rows of a page, by default and at most.
 const PAGE: usize = 100;
 const MAX_PAGE: usize = 1000;
-/// Jobs looked at for one page: an archived one is read from the store.
+/// Most jobs that are read for one page: an archived one comes from the store.
 const MAX_SCAN: usize = 5_000;
 
-/// Which jobs are accounted for.
+/// The selection of jobs to account for.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct AccountQuery {
-    /// Go on after this job: `next` of the page before.
+    /// Continue after this job: `next` of the previous page.
     #[serde(deserialize_with = "query::whole")]
     after: Option<u64>,
-    /// Most rows of the page: 100 if left out, at most 1,000.
+    /// Most rows of the page: 100 by default, at most 1,000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
     /// Only in this state.
@@ -47,9 +47,9 @@ struct AccountQuery {
     group: Option<u64>,
 }
 
-/// Lists what jobs cost, by number, archived ones included.
+/// Lists the cost of jobs, by number, including archived ones.
 ///
-/// A page may be shorter than asked for although there are more: `next` tells.
+/// A page may be shorter than requested although there are more: `next` is set then.
 #[utoipa::path(
     tag = "jobs",
     params(AccountQuery),
@@ -74,7 +74,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
         }
         let job = match view.jobs.get(&JobId(id)) {
             Some(job) => Some(job.clone()),
-            // Archived, or a number that was reserved and never given out.
+            // Archived, or a number that was reserved and never used.
             None => edge.backend.job(JobId(id)).await?,
         };
         if let Some(job) = job.filter(|job| filter.lets_through(job)) {

@@ -1,4 +1,4 @@
-//! What the edge needs of the control plane.
+//! The control plane as the HTTP edge needs it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,16 +28,16 @@ use crate::api::v1::site::{LinkReport, NeedsReport, SiteList};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 
-/// The control plane as the edge sees it. Calls without `async` read what is in
-/// memory and return at once, but for `preview`, `would_accept` and `explain`.
+/// The control plane as the edge sees it. Calls without `async` read memory and return at once,
+/// except `preview`, `would_accept` and `explain`.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
-    /// Does what was asked, durably, or says why not.
+    /// Carries out a command, durably, or gives the reason why not.
     async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal>;
 
-    /// What would become of a submission with this key: refused with every reason that would
-    /// refuse it, else where it would go, with at most about so many verdicts. Computes for as
-    /// long as the job is large.
+    /// Previews a submission with this key: refuses it with every reason that would refuse it, else
+    /// reports where it would go, with at most about `rows` verdicts. The computing time grows with
+    /// the job.
     fn preview(
         &self,
         by: &KeyName,
@@ -48,15 +48,16 @@ pub trait Backend: Send + Sync + 'static {
     /// Refuses a submission with this key for every reason for which it would be refused.
     fn would_accept(&self, by: &KeyName, submission: Submission) -> Result<(), ApiRefusal>;
 
-    /// How the sites that may promise it a start would be ranked, if it says by what.
+    /// Ranks the sites that may grant the submission's reservations, if it has preferences.
     async fn rankings(&self, _by: &KeyName, _submission: Submission) -> Vec<RankingReport> {
         Vec::new()
     }
 
-    /// Somebody looks at the sites: they are asked how they are, unless they were just now.
+    /// Asks the sites for fresh reports, unless they have just been asked: a user is looking at
+    /// them.
     fn look_at_sites(&self) {}
 
-    /// What the user of a job that was just accepted should know: why it can never start as
+    /// The warning for the user of a job that was just accepted: the reason why it cannot start as
     /// things are.
     fn warning(&self, _id: JobId) -> Option<String> {
         None
@@ -65,8 +66,8 @@ pub trait Backend: Send + Sync + 'static {
     /// The committed state.
     fn view(&self) -> Arc<View>;
 
-    /// Logical files in the order of their names, after a name and at a site, if given; only
-    /// those that were registered by a key for which `shows` holds.
+    /// Lists logical files by name: after a name and at a site, if given, and only those that were
+    /// registered by a key for which `shows` holds.
     fn files(
         &self,
         after: Option<&LogicalName>,
@@ -75,22 +76,20 @@ pub trait Backend: Send + Sync + 'static {
         limit: usize,
     ) -> FilePage;
 
-    /// The key that registered a logical file.
     fn file_owner(&self, name: &LogicalName) -> Option<KeyName>;
 
-    /// One logical file.
     fn file(&self, name: &LogicalName) -> Option<FileReport>;
 
-    /// All sites.
     fn sites(&self) -> SiteList;
 
-    /// Links that bring files to a site, by where they begin.
+    /// Lists the links that bring files to a site, by their origin.
     fn links_to(&self, site: &SiteName) -> Vec<LinkReport>;
 
-    /// Whose attempts at sites are still needed.
+    /// Lists the jobs whose attempts at sites are still needed.
     fn needs(&self) -> NeedsReport;
 
-    /// When parts could start within a window, at one site or at all. Sites are asked.
+    /// Computes the times at which parts could start within a window, at one site or at all. Sites
+    /// are asked.
     async fn startable(
         &self,
         site: Option<&SiteName>,
@@ -98,80 +97,79 @@ pub trait Backend: Send + Sync + 'static {
         window: StartWindow,
     ) -> StartsToCompute;
 
-    /// What is free at a site from now on, for so long. The site is asked.
+    /// Asks a site for its free slots from now on, for this long.
     async fn free_later(&self, site: &SiteName, within: DurationMs) -> FreeLater;
 
-    /// The store.
     fn store(&self) -> StoreReport;
 
-    /// A job, also one that is archived.
+    /// Finds a job, archived or not.
     async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal>;
 
-    /// What happened to a job, oldest first; `None` if there is no such job.
+    /// The history of a job, oldest event first; `None` if there is no such job.
     async fn history(&self, id: JobId) -> Result<Option<JobHistory>, ApiRefusal>;
 
-    /// What others know of a job of which a page is to be explained; `None` if there is no such
-    /// job. What only a first page tells is not asked for on others.
+    /// Collects the facts that explaining a page of a job needs from others; `None` if there is no
+    /// such job. Facts that only a first page shows are not collected for later pages.
     async fn ask_about(&self, id: JobId, page: ExplainPage)
     -> Result<Option<JobFacts>, ApiRefusal>;
 
-    /// Why a job waits or was placed where it is. Computes for as long as the job is large.
+    /// Explains why a job waits or was placed where it is. The computing time grows with the job.
     fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal>;
 
-    /// Reads a piece of what a component printed or left.
+    /// Reads a piece of the output or of a file of a component.
     async fn read(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal>;
 
-    /// What is below a directory that an attempt left at this path; `None` if it is none.
+    /// Lists what lies below a directory that an attempt left at this path; `None` if it is no
+    /// directory.
     async fn list(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal>;
 
-    /// Takes a step in bringing a user's file to a site.
+    /// Takes one step of bringing a user's file to a site.
     async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal>;
 
-    /// The whole store, piece by piece, in the format of `store import`.
+    /// Exports the whole store, piece by piece, in the format of `store import`.
     async fn export(&self) -> Result<Pieces, ApiRefusal>;
 
-    /// Committed changes from now on. A change must be in [`Backend::view`]
-    /// before it is sent here.
+    /// Subscribes to committed changes from now on. A change must be in [`Backend::view`] before it
+    /// is sent here.
     fn subscribe(&self) -> Changes;
 
-    /// Faults injected on purpose.
+    /// Faults that are injected on purpose.
     fn rehearsals(&self) -> &Rehearsals;
 
-    /// Whether work can be accepted; else why not.
+    /// Returns `Ok` if work can be accepted, else the reason why not.
     fn readiness(&self) -> Result<(), String>;
 
-    /// Why nothing is done but to read the store, if that is so.
+    /// The reason why the server only reads its store, if it does.
     fn read_only(&self) -> Option<&str> {
         None
     }
 }
 
-/// A job that is to be explained, and what had to be asked for that.
+/// A job to explain, with the facts that were collected for it.
 #[derive(Debug, Clone)]
 pub struct JobFacts {
-    /// The job.
     pub job: Arc<Job>,
-    /// Where it stands in its queue.
+    /// The job's position in its queue.
     pub standing: Option<QueueStanding>,
-    /// What its failed components printed last.
+    /// The last lines that its failed components printed.
     pub last_words: Vec<LastWordsReport>,
 }
 
-/// Which components an explanation tells of.
+/// The components that an explanation covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExplainPage {
-    /// Those behind so many.
+    /// Components to skip.
     pub after: usize,
-    /// At most so many.
+    /// Most components.
     pub limit: usize,
-    /// No more of them than have about so many verdicts together.
+    /// Bound on the verdicts of all its components together, roughly.
     pub rows: usize,
 }
 
 impl ExplainPage {
     /// Verdicts on a page: about a megabyte.
     pub const ROWS: usize = 5_000;
-    /// The first page of as many components as have room on it.
+    /// The first page, with as many components as it has room for.
     pub const FIRST: Self = Self {
         after: 0,
         limit: usize::MAX,
@@ -182,48 +180,42 @@ impl ExplainPage {
 /// The kept history of a job.
 #[derive(Debug, Clone, Default)]
 pub struct JobHistory {
-    /// What happened, oldest first.
+    /// The events, oldest first.
     pub events: Vec<JobEvent>,
-    /// Older events were dropped.
+    /// True if older events were dropped.
     pub shortened: bool,
 }
 
-/// A piece of a file that is wanted.
+/// A request for a piece of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadOrder {
-    /// Whose: the job as it was when the file was asked for.
+    /// The job as it was when the file was requested.
     pub job: Arc<Job>,
-    /// Which component.
     pub component: ComponentIndex,
-    /// Which of its attempts.
     pub attempt: Attempt,
-    /// Which file.
     pub file: WantedFile,
-    /// From this byte on.
+    /// Position of the first byte.
     pub offset: u64,
-    /// At most so many bytes.
+    /// Most bytes.
     pub limit: u32,
 }
 
-/// A directory that is wanted.
+/// A request to list a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListOrder {
-    /// Whose.
     pub job: Arc<Job>,
-    /// Which component.
     pub component: ComponentIndex,
-    /// Which of its attempts.
     pub attempt: Attempt,
-    /// Where it is below the work directory.
+    /// Path of the directory below the work directory.
     pub path: RelPath,
 }
 
 /// A file of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WantedFile {
-    /// What it printed.
+    /// The standard output.
     Stdout,
-    /// What it printed as errors.
+    /// The standard error.
     Stderr,
     /// An output, by its path below the work directory.
     Output(RelPath),
@@ -232,34 +224,30 @@ pub enum WantedFile {
 /// A piece of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServedPiece {
-    /// The bytes.
     pub bytes: Bytes,
-    /// Size of the whole file now.
+    /// Present size of the whole file.
     pub size: u64,
 }
 
 /// Pieces of a stream; after an error nothing follows.
 pub type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
 
-/// One committed change to a job.
+/// A committed change to a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobChange {
-    /// Its position in the journal.
+    /// The position in the journal.
     pub seq: Seq,
-    /// The job.
     pub job: JobId,
-    /// Its owner.
     pub owner: KeyName,
-    /// The job is new: accepted by this change.
+    /// True if this change accepted the job.
     pub submitted: bool,
-    /// What happened to it.
+    /// The events of the change.
     pub events: Vec<JobEvent>,
 }
 
-/// What follows from a subscription.
+/// An item of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FollowedChange {
-    /// A change.
     Change(JobChange),
     /// Changes were lost, because the follower was too slow.
     Lost,

@@ -1,9 +1,9 @@
-//! Requests that go on for long, and keys that change meanwhile: what a key was let in for ends
-//! when the key is removed, or loses the role that it needs.
+//! Long requests, and keys that change meanwhile: the permission of a request ends when its key is
+//! removed, or loses the role that the request needs.
 //!
-//! What is sent in pieces breaks off, so that nobody takes it for whole; a client that tries again
-//! is told why. What changes something is let come to its end once its body is read: its answer
-//! says what was done.
+//! An answer that is sent in pieces breaks off, so that nobody takes it for complete; a client that
+//! tries again gets the reason. A request that changes something is completed once its body is
+//! read: its answer says what was done.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -19,22 +19,23 @@ use super::failure::HttpFailure;
 use super::gate::Caller;
 use super::state::Edge;
 
-/// Waits until the caller may not go on, and says why.
+/// Waits until the caller may not continue, and returns the reason.
 pub(super) async fn barred(edge: Data<Edge>, caller: Caller) -> HttpFailure {
     let mut changed = edge.keys.watch();
     loop {
-        // Looked at after each change, and once before: the key may have changed since it came.
+        // Checked after each change, and once before: the key may have changed since the request
+        // came.
         if let Err(failure) = caller.may_go_on(&edge) {
             return failure;
         }
         if changed.changed().await.is_err() {
-            // The keys are there as long as the server.
+            // The keys exist as long as the server.
             pending::<()>().await;
         }
     }
 }
 
-/// The same for a request; of one without a key nothing changes.
+/// Does the same for a request; one without a key is never barred.
 pub(super) async fn barred_request(request: &HttpRequest) -> HttpFailure {
     let caller = request.extensions().get::<Caller>().cloned();
     match (request.app_data::<Data<Edge>>().cloned(), caller) {
@@ -43,7 +44,7 @@ pub(super) async fn barred_request(request: &HttpRequest) -> HttpFailure {
     }
 }
 
-/// An answer whose pieces, if it has any that are not there yet, end when the caller is barred.
+/// Wraps an answer so that its remaining pieces, if any, end when the caller is barred.
 pub(super) fn watched<B: MessageBody + 'static>(
     answer: ServiceResponse<B>,
     edge: &Data<Edge>,

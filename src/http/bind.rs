@@ -1,5 +1,5 @@
-//! From settings to a running server, in two steps: first take the addresses,
-//! so that a port in use is an error before anything has started; then serve.
+//! From settings to a running server, in two steps: first bind the addresses, so that a port in use
+//! is an error before anything has started; then serve.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -21,7 +21,7 @@ use super::settings::{HttpSettings, TlsFiles};
 use super::state::Edge;
 use super::{gate, openapi, tidy};
 
-/// Why the server cannot listen.
+/// The reason why the server cannot listen.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum BindError {
@@ -49,18 +49,18 @@ pub enum BindError {
     },
 }
 
-/// Addresses that are taken; nobody is served yet, but clients can connect and wait.
+/// Bound addresses: clients can connect and wait, but nobody is served yet.
 pub struct Bound {
     listeners: Vec<TcpListener>,
     tls: Option<ServerConfig>,
 }
 
 impl Bound {
-    /// Takes the addresses.
+    /// Binds the addresses.
     ///
     /// # Errors
-    /// An address is in use or not ours, is open to other machines without TLS,
-    /// or the certificate cannot be used.
+    /// An address is in use or does not belong to this machine, is open to other machines without
+    /// TLS, or the certificate cannot be used.
     pub fn bind(settings: &HttpSettings) -> Result<Self, BindError> {
         if settings.listen.is_empty() {
             return Err(BindError::NoAddress);
@@ -86,8 +86,8 @@ impl Bound {
             .collect()
     }
 
-    /// Serves from now on. Must be called where an actix system runs; the server's
-    /// future must be polled there until it ends.
+    /// Serves from now on. Must be called where an actix system runs; the server's future must be
+    /// polled there until it ends.
     ///
     /// # Errors
     /// The operating system refuses to serve an address.
@@ -129,8 +129,8 @@ impl Bound {
     }
 }
 
-/// A server that was killed while it started a process leaves its address to that process
-/// for a moment, until the program is loaded: so one in use is tried for a while.
+/// Binds an address, and retries for a while if it is in use: a server that was killed while it
+/// started a process leaves its address to that process for a moment, until the program is loaded.
 fn listen(address: SocketAddr) -> Result<TcpListener, BindError> {
     const PATIENCE: Duration = Duration::from_secs(2);
     const PAUSE: Duration = Duration::from_millis(50);
@@ -170,8 +170,8 @@ fn load_tls(files: &TlsFiles) -> Result<ServerConfig, BindError> {
         .map_err(|e| error("a usable certificate", &files.certificates, e.to_string()))
 }
 
-/// Looks at the key file for changes. One look is a call of the file system
-/// that takes microseconds.
+/// Checks the key file for changes again and again. One check is a call of the file system that
+/// takes microseconds.
 async fn refresh_keys(edge: Data<Edge>, every: Duration) {
     let mut complained = false;
     loop {
@@ -198,18 +198,18 @@ pub struct RunningServer {
     server: Option<Server>,
     handle: ServerHandle,
     edge: Data<Edge>,
-    /// What goes on beside it.
+    /// Tasks that run beside the server.
     beside: [actix_web::rt::task::JoinHandle<()>; 2],
 }
 
 impl RunningServer {
-    /// The future that serves; to be polled until it ends. `None` the second time.
+    /// Takes the future that serves, which must be polled until it ends. `None` the second time.
     pub fn take_server(&mut self) -> Option<Server> {
         self.server.take()
     }
 
-    /// Takes no new requests, ends all streams, and waits for open requests as
-    /// long as the settings say.
+    /// Takes no new requests, ends all streams, and waits for open requests as long as the settings
+    /// allow.
     pub async fn stop(self) {
         self.beside.iter().for_each(|task| task.abort());
         self.edge.end_streams();

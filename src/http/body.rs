@@ -1,4 +1,4 @@
-//! Reading a request's body, bounded in size and time.
+//! Reading a request's body, with bounds on size and time.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -62,7 +62,7 @@ fn too_large(limit: usize) -> HttpFailure {
     )
 }
 
-/// Reads the body as JSON of one shape.
+/// Reads the body as JSON of one type.
 pub(super) async fn read_json<T: DeserializeOwned>(
     request: &HttpRequest,
     payload: Payload,
@@ -72,7 +72,7 @@ pub(super) async fn read_json<T: DeserializeOwned>(
     parse_json(&bytes, false)
 }
 
-/// Takes JSON apart once; only if that fails a second time, for the place of the error.
+/// Parses JSON once; a second time only after an error, to find its place.
 pub(super) fn parse_json<T: DeserializeOwned>(
     bytes: &[u8],
     in_array: bool,

@@ -15,23 +15,23 @@ use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport
 use crate::api::v1::problem::{Code, Problem};
 use crate::chaos::RehearsalRefusal;
 
-/// Says whether faults may be injected here, and which are.
+/// Shows whether faults may be injected here, and those that are.
 #[utoipa::path(tag = "chaos", responses((status = 200, body = ChaosStatus, description = "What runs, and within which bounds")))]
 #[get("/v1/chaos")]
 pub(super) async fn show(edge: Data<Edge>) -> HandlerResult {
     Ok(HttpResponse::Ok().json(edge.backend.rehearsals().status()))
 }
 
-/// How a plan is taken.
+/// Parameters of a request with a plan.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct How {
-    /// Only say what would run.
+    /// Only show what would run.
     dry_run: bool,
 }
 
-/// Begins to inject faults, as a plan says.
+/// Begins to inject faults according to a plan.
 ///
 /// Needs a key with the role `chaos`, and a server whose configuration allows it. The faults end by
 /// themselves, with `DELETE`, and with the server's process.
@@ -73,7 +73,7 @@ pub(super) async fn stop(edge: Data<Edge>, caller: Caller) -> HandlerResult {
     Ok(HttpResponse::Ok().json(edge.backend.rehearsals().stop(caller.name().clone())?))
 }
 
-/// Says what was injected, and what the control plane did.
+/// Reports the injected faults, and the reactions of the control plane.
 #[utoipa::path(
     tag = "chaos",
     responses(

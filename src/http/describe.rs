@@ -1,5 +1,5 @@
-//! What every address has in common, added to the OpenAPI document: the problems it answers with,
-//! an id by which generated clients name it, and no `null` where a text is read from a URL.
+//! Common parts of all addresses, added to the OpenAPI document: the problems that each may answer,
+//! an id by which generated clients name the operation, and no `null` for a text from a URL.
 
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -43,7 +43,8 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut O
         .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
-/// Unique in the document, and a name in any language: `get_jobs_id_events`.
+/// Returns the operation id: unique in the document, and a valid name in any language, such as
+/// `get_jobs_id_events`.
 fn id_of(method: &str, path: &str) -> String {
     let path = path.strip_prefix("/v1").unwrap_or(path);
     let words = path
@@ -90,7 +91,7 @@ fn problem(description: &str) -> ResponseBuilder {
     )
 }
 
-/// Says of every number without a sign how large it may be, and of no parameter that it is `null`.
+/// Sets the largest value of every unsigned number, and removes `null` from every parameter.
 pub(super) fn state_bounds(part: &mut Value) {
     match part {
         Value::Array(items) => items.iter_mut().for_each(state_bounds),

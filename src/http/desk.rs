@@ -1,6 +1,6 @@
-//! What takes long to be worked out: how much of it goes on at once, in all and by key. It is done
-//! apart from the threads that serve requests. A key waits for itself, nobody else for it; and what
-//! was begun holds its place until it is done, whether or not somebody still waits for it.
+//! Bounds on requests that take long to compute, in all and by key. The work is done apart from the
+//! threads that serve requests. A key waits for itself, nobody else for it; and work that has begun
+//! keeps its place until it is done, whether or not the client still waits.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,17 +11,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::failure::HttpFailure;
 use crate::api::v1::problem::{Code, Problem};
 
-/// Requests of one key that wait, or are worked on; more are told to come back.
+/// Requests of one key that wait or are worked on; further ones are answered to come back later.
 const PLACES: usize = 16;
 
-/// Those of one key: one of them is worked on at once.
+/// The line of one key: one of its requests is worked on at a time.
 #[derive(Debug, Clone)]
 struct KeyLine {
     places: Arc<Semaphore>,
     turn: Arc<Semaphore>,
 }
 
-/// Where it is worked on.
+/// The desk: the lines of all keys, and the seats for work that they share.
 #[derive(Debug)]
 pub(super) struct WorkDesk {
     lines: Mutex<BTreeMap<KeyName, KeyLine>>,
@@ -37,7 +37,7 @@ struct LinePlace {
 
 impl LinePlace {
     async fn turn(self) -> Result<DeskTurn, HttpFailure> {
-        // Nobody closes them.
+        // Nobody closes the semaphore.
         let turn = self.turn.acquire_owned().await;
         let turn = turn.map_err(|error| HttpFailure::internal("wait for a turn", error))?;
         Ok(DeskTurn {
@@ -54,7 +54,7 @@ struct DeskTurn {
     _turn: OwnedSemaphorePermit,
 }
 
-/// Does the work on a thread of its own, which holds on to what it needs for that.
+/// Does the work on its own thread, which keeps `holds` until the work is done.
 async fn done<T: Send + 'static>(
     holds: impl Send + 'static,
     work: impl FnOnce() -> Result<T, HttpFailure> + Send + 'static,
@@ -69,7 +69,7 @@ async fn done<T: Send + 'static>(
 }
 
 impl WorkDesk {
-    /// One with room for half of the processors, and for two keys at least.
+    /// A desk with seats for half of the processors, and for two keys at least.
     pub(super) fn new() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
         Self {
@@ -81,7 +81,7 @@ impl WorkDesk {
     /// Does the work once it is the key's turn.
     ///
     /// # Errors
-    /// As many of the key wait already as may.
+    /// The line of the key is full.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         key: &KeyName,
@@ -91,8 +91,8 @@ impl WorkDesk {
         self.in_turn(turn, work).await
     }
 
-    /// The same for what is worked out from what sites say. While they are asked, the key has a
-    /// place less, and its turn is another request's.
+    /// Does work that needs answers of sites. While the sites are asked, the key has one place
+    /// less, and its turn goes to another of its requests.
     ///
     /// # Errors
     /// As for [`WorkDesk::work`].

@@ -1,7 +1,7 @@
-//! Dry runs: how many there may be at once, and how long one may take.
+//! Dry runs: bounds on their number and on the time of each.
 //!
-//! To place a job takes as long as its size and the sites make it, and a dry run costs whoever
-//! asks nothing. So they are counted, in all and by key, and none is worked on beyond its time.
+//! Placing a job takes as long as its size and the sites require, and a dry run costs its user
+//! nothing. So dry runs are counted, in all and by key, and none is worked on beyond its time.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use cospan_domain::ids::KeyName;
 use super::failure::HttpFailure;
 use crate::api::v1::problem::{Code, Problem};
 
-/// Those that are under way.
+/// The dry runs that are under way.
 #[derive(Debug)]
 pub(super) struct DryRuns {
     keys: Arc<Mutex<BTreeSet<KeyName>>>,
@@ -20,7 +20,7 @@ pub(super) struct DryRuns {
     budget: Duration,
 }
 
-/// One that is under way; its key may have another when it is dropped.
+/// A dry run that is under way; its key may begin another when it is dropped.
 #[derive(Debug)]
 pub(super) struct DryRun {
     keys: Arc<Mutex<BTreeSet<KeyName>>>,
@@ -42,7 +42,7 @@ impl DryRuns {
         }
     }
 
-    /// Whether there is leave for one more, before anything is read of it.
+    /// Returns `Ok` if another dry run may begin; called before its body is read.
     ///
     /// # Errors
     /// As for [`DryRuns::begin`].
@@ -50,10 +50,10 @@ impl DryRuns {
         self.room(&lock(&self.keys), key)
     }
 
-    /// Leave for one more.
+    /// Begins a dry run.
     ///
     /// # Errors
-    /// The key has one under way, or there are as many as there may be.
+    /// The key has one under way, or there are as many as allowed.
     pub(super) fn begin(&self, key: &KeyName) -> Result<DryRun, HttpFailure> {
         let mut keys = lock(&self.keys);
         self.room(&keys, key)?;
@@ -85,10 +85,10 @@ impl DryRuns {
 }
 
 impl DryRun {
-    /// Whether there is time for one job more.
+    /// Returns `Ok` if there is time for one more job.
     ///
     /// # Errors
-    /// There is none.
+    /// The time is used up.
     pub(super) fn goes_on(&self, done: usize, of: usize) -> Result<(), HttpFailure> {
         if self.begun.elapsed() < self.budget {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Whatever goes wrong becomes a problem document.
+//! Every error becomes a problem document.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::api::v1::problem::{Code, MEDIA_TYPE, Problem};
 #[derive(Debug)]
 pub(super) struct HttpFailure(pub(super) Box<Problem>);
 
-/// What a handler comes to.
+/// The result of a handler.
 pub(super) type HandlerResult = Result<HttpResponse, HttpFailure>;
 
 impl HttpFailure {
@@ -23,12 +23,11 @@ impl HttpFailure {
         Problem::new(code, detail).into()
     }
 
-    /// There is no such job.
     pub(super) fn no_job(id: impl fmt::Display) -> Self {
         Self::new(Code::NotFound, format!("there is no job {id}"))
     }
 
-    /// The detail says what the server failed at, which is nobody's business but the log's.
+    /// Logs the detail of an internal error, which the client does not see.
     pub(super) fn internal(what: &str, error: impl fmt::Display) -> Self {
         tracing::error!(%error, "cannot {what}");
         Self::new(Code::Internal, format!("cannot {what}"))
@@ -134,7 +133,7 @@ impl From<ApiRefusal> for HttpFailure {
             ApiRefusal::ReadOnly(why) => Problem::new(Code::ReadOnly, why),
             ApiRefusal::Stopping => Problem::new(Code::Stopping, detail).retry_after(5),
             ApiRefusal::Site(_) => Problem::new(Code::Site, detail),
-            // It answered: there is no such file to be read.
+            // The site answered: there is no such file to read.
             ApiRefusal::SiteRefused { problem, remedy } => {
                 Problem::new(Code::NotFound, problem).remedy(remedy)
             }
@@ -144,7 +143,7 @@ impl From<ApiRefusal> for HttpFailure {
 }
 
 impl HttpFailure {
-    /// A body that is not what was expected.
+    /// A body of an unexpected form.
     pub(super) fn unreadable(error: ParseError, in_array: bool) -> Self {
         let (index, key) = match in_array.then(|| index_of(&error.key)).flatten() {
             Some((index, key)) => (Some(index), key.to_owned()),

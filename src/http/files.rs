@@ -19,15 +19,15 @@ use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::shape::{FileText, SiteText};
 use crate::keys::Role;
 
-/// Which files to list.
+/// The selection of files to list.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct FileListQuery {
-    /// Go on after this name: `next` of the page before.
+    /// Continue after this name: `next` of the previous page.
     #[param(inline, value_type = Option<FileText>)]
     after: Option<String>,
-    /// Most rows of the page: 100 if left out, at most 1,000.
+    /// Most rows of the page: 100 by default, at most 1,000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
     /// Only with a replica at this site.
@@ -35,7 +35,7 @@ struct FileListQuery {
     site: Option<String>,
 }
 
-/// What to forget.
+/// The replicas to forget.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
@@ -47,9 +47,9 @@ struct RemoveQuery {
     force: bool,
 }
 
-/// Which files a caller sees and changes: its own, and those that its role reaches on every address
-/// alike, also where a job names them. Those that an operator or administrator registered are
-/// there for everybody to see.
+/// The files that a caller sees and changes: its own, and those that its role reaches on every
+/// address alike, also where a job names them. Every key sees files that an operator or
+/// administrator registered.
 pub(super) struct Sight<'a> {
     caller: &'a Caller,
     common: BTreeSet<KeyName>,
@@ -63,18 +63,18 @@ impl<'a> Sight<'a> {
         }
     }
 
-    /// Whether a file that this key registered is seen.
+    /// Returns true if the caller sees a file that this key registered.
     pub(super) fn shows(&self, by: &KeyName) -> bool {
         self.changes(by) || self.common.contains(by) || self.caller.sees_rows()
     }
 
-    /// Whether a file that this key registered may be replaced or forgotten.
+    /// Returns true if the caller may replace or forget a file that this key registered.
     pub(super) fn changes(&self, by: &KeyName) -> bool {
         self.caller.name() == by || self.caller.has(Role::Administrator)
     }
 }
 
-/// The name is that of another key's file.
+/// The refusal of a name that a file of another key has.
 pub(super) fn taken(name: &LogicalName) -> HttpFailure {
     Problem::new(
         Code::Conflict,
@@ -84,7 +84,7 @@ pub(super) fn taken(name: &LogicalName) -> HttpFailure {
     .into()
 }
 
-/// The name stands for other content, and nobody asked for that to be replaced.
+/// The refusal of a name that stands for other content, if the user has not asked to replace it.
 pub(super) fn other_content(detail: String) -> HttpFailure {
     Problem::new(Code::Conflict, detail)
         .remedy("choose another name, or replace it: --replace (`replace` over HTTP)")
@@ -92,7 +92,7 @@ pub(super) fn other_content(detail: String) -> HttpFailure {
 }
 
 /// Lists logical files by name: those that the key registered, and those that operators and
-/// administrators registered for everybody.
+/// administrators registered for all keys.
 #[utoipa::path(
     tag = "files",
     params(FileListQuery),
@@ -124,9 +124,9 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
     Ok(HttpResponse::Ok().json(page))
 }
 
-/// Registers a file that is at a site under a logical name.
+/// Registers a file that lies at a site under a logical name.
 ///
-/// The answer comes when its content was read there and the name is durable.
+/// The answer comes when its content has been read there and the name is durable.
 #[utoipa::path(
     tag = "files",
     request_body = FileRegistration,
@@ -179,7 +179,7 @@ pub(super) async fn add(
     })? {
         ApiAnswer::Done => match edge.backend.file(&name) {
             Some(file) => Ok(HttpResponse::Created().json(file)),
-            // Somebody was quicker to remove it.
+            // It was removed meanwhile.
             None => Err(no_file(&name)),
         },
         other => Err(HttpFailure::internal(
@@ -193,7 +193,7 @@ fn no_file(name: &LogicalName) -> HttpFailure {
     HttpFailure::new(Code::NotFound, format!("there is no file {name:?}"))
 }
 
-/// Shows a logical file and where its replicas are.
+/// Shows a logical file and its replicas.
 #[utoipa::path(
     tag = "files",
     params(("name" = inline(FileText), Path, description = "Its logical name, which may have slashes")),

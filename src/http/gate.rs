@@ -1,4 +1,4 @@
-//! In front of every handler: who asks, how often, and how it went.
+//! In front of every handler: authentication, rate limits, and metrics.
 //!
 //! Everything is closed unless the table of [`super::access`] opens it, so that a new address
 //! cannot be left open by oversight.
@@ -27,38 +27,37 @@ use super::unread::{self, Unread};
 use crate::api::v1::problem::{Code, Problem};
 use crate::keys::{Member, Role};
 
-/// The key that a request came with, and how far it reaches here.
+/// The key of a request, and its reach at this address.
 #[derive(Clone)]
 pub(super) struct Caller {
     member: Arc<Member>,
-    /// What it is let in by; nothing where there is nothing.
+    /// The rule that lets it in; `None` if no rule matches.
     rule: Option<&'static AccessRule>,
     reaches_all: bool,
     address: Option<IpAddr>,
 }
 
 impl Caller {
-    /// The key's name.
     pub(super) fn name(&self) -> &KeyName {
         &self.member.name
     }
 
-    /// Where the request came from.
+    /// The address from which the request came.
     pub(super) fn address(&self) -> Option<IpAddr> {
         self.address
     }
 
-    /// Whether it may see, or change, what belongs to this key.
+    /// Returns true if the caller may see, or change, the objects of this key.
     pub(super) fn reaches(&self, owner: &KeyName) -> bool {
         self.reaches_all || self.member.name == *owner
     }
 
-    /// Whether it sees in lists what belongs to others.
+    /// Returns true if the caller sees objects of others in lists.
     pub(super) fn sees_rows(&self) -> bool {
         self.has(Role::Operator)
     }
 
-    /// Whether it may go on with what it was let in for, after its key may have changed.
+    /// Checks that the caller may continue, after its key may have changed.
     ///
     /// # Errors
     /// The key was removed, or has lost a role that is needed.
@@ -79,19 +78,19 @@ impl Caller {
         lost.map_or(Ok(()), |role| Err(no_role(&now.name, role)))
     }
 
-    /// Whether its request may wait for something to happen, and changes nothing by itself.
+    /// Returns true if the request may wait for an event and changes nothing by itself.
     fn waits(&self) -> bool {
         self.rule
             .is_some_and(|rule| rule.method == "GET" || rule.path.ends_with("/complete"))
     }
 
-    /// Whether it has a role.
     pub(super) fn has(&self, role: Role) -> bool {
         self.member.roles.allow(role)
     }
 }
 
-/// What a key sees, but may not open or change because it is another's.
+/// The refusal of an object that a key sees, but may not open or change because it belongs to
+/// another key.
 pub(super) fn anothers(what: impl fmt::Display) -> HttpFailure {
     Problem::new(Code::Forbidden, format!("{what} is another key's"))
         .role(Role::Administrator.as_str())
@@ -169,7 +168,7 @@ pub(super) async fn pass(
             || is_flood(status, &answer)
             || is_barred(status, &answer, &edge);
         if ends {
-            // What follows on this connection is not worth reading.
+            // Whatever follows on this connection is not worth reading.
             answer
                 .response_mut()
                 .head_mut()
@@ -179,7 +178,7 @@ pub(super) async fn pass(
     })
 }
 
-/// What the handler answers, as long as the caller is not barred meanwhile.
+/// Runs the handler, unless the caller is barred meanwhile.
 async fn handled(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -197,7 +196,7 @@ async fn handled(
     Ok(watched(answer, edge, caller.as_ref()))
 }
 
-/// Sees to a body that its handler has not read.
+/// Handles a body that the handler has not read.
 async fn left_unread(answer: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
     let unread = answer.request().extensions_mut().remove::<Unread>();
     let Some(Unread(payload)) = unread else {
@@ -208,7 +207,7 @@ async fn left_unread(answer: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBod
     ServiceResponse::new(request, response)
 }
 
-/// What a caller that is barred still sends is not read.
+/// Returns true if the caller is barred: the rest of its body is not read then.
 fn is_barred<B>(status: StatusCode, answer: &ServiceResponse<B>, edge: &Edge) -> bool {
     [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status)
         && answer
@@ -223,7 +222,8 @@ fn is_flood<B>(status: StatusCode, answer: &ServiceResponse<B>) -> bool {
         && answer.request().extensions().get::<Caller>().is_none()
 }
 
-/// Lets a request pass if the table does. Who has no key is not told which addresses there are.
+/// Admits a request that the table allows. A caller without a key does not learn which addresses
+/// exist.
 fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), HttpFailure> {
     let rule = edge
         .access
@@ -278,7 +278,7 @@ fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Ht
     }
 }
 
-/// The key of a token. One that is not known may have been made just now: a look at the key file
+/// Finds the key of a token. An unknown key may have been made just now: a check of the key file
 /// takes microseconds.
 fn find(edge: &Edge, token: &[u8]) -> Option<Arc<Member>> {
     edge.keys.find(token).or_else(|| {

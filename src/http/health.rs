@@ -1,4 +1,4 @@
-//! Whether the server lives, whether it takes work, what it counts, what it offers.
+//! Liveness and readiness of the server, its metrics, and its interface.
 
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::web::Data;
@@ -9,7 +9,7 @@ use super::failure::{HandlerResult, HttpFailure};
 use super::state::Edge;
 use crate::api::v1::problem::{Code, Problem};
 
-/// The process answers. Needs no key.
+/// Returns 200 while the process answers. Needs no key.
 #[utoipa::path(tag = "server", security(()), responses((status = 200, body = String, description = "It does")))]
 #[get("/livez")]
 pub(super) async fn livez() -> HttpResponse {
@@ -18,7 +18,7 @@ pub(super) async fn livez() -> HttpResponse {
         .body("ok\n")
 }
 
-/// The server takes work. Needs no key.
+/// Returns 200 if the server takes work. Needs no key.
 #[utoipa::path(
     tag = "server",
     security(()),
@@ -42,7 +42,8 @@ pub(super) async fn readyz(edge: Data<Edge>) -> HandlerResult {
     }
 }
 
-/// Metrics in the text format of Prometheus. Needs a key, unless the server's option says not.
+/// Returns metrics in the text format of Prometheus. Needs a key, unless the option
+/// `server.metrics_public` is set.
 #[utoipa::path(tag = "server", responses((status = 200, body = String, content_type = "text/plain", description = "The metrics")))]
 #[get("/metrics")]
 pub(super) async fn metrics(edge: Data<Edge>) -> HandlerResult {
@@ -58,7 +59,7 @@ pub(super) async fn metrics(edge: Data<Edge>) -> HandlerResult {
         .body(text))
 }
 
-/// This interface as an OpenAPI document. Needs no key.
+/// Returns this interface as an OpenAPI document. Needs no key.
 #[utoipa::path(tag = "server", security(()), responses((status = 200, body = Object, content_type = "application/json", description = "The document")))]
 #[get("/v1/openapi.json")]
 pub(super) async fn openapi(edge: Data<Edge>) -> HttpResponse {

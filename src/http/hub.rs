@@ -1,9 +1,8 @@
 //! The latest committed changes, kept for those who follow them.
 //!
-//! One ring for all followers instead of a queue for each: a follower is a
-//! position in the ring, so a slow one costs nothing, and finds out by itself
-//! that it was overtaken. The ring is filled only while somebody follows, and
-//! for a while after, so that a follower who comes back can go on.
+//! One ring for all followers instead of a queue for each: a follower is a position in the ring, so
+//! a slow one costs nothing, and notices by itself that it was overtaken. The ring is filled only
+//! while somebody follows, and for a while after, so that a follower who comes back can continue.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -16,11 +15,11 @@ use tokio::sync::watch;
 
 use super::backend::{Backend, Changes, FollowedChange, JobChange};
 
-/// How often a hub without followers asks itself whether to go on.
+/// Time between two checks of a hub without followers whether to continue.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// After so many times it stops.
+/// Checks after which it stops.
 const PATIENCE_ROUNDS: u32 = 10;
-/// Changes handed out at once.
+/// Most changes handed out at once.
 const BATCH: usize = 64;
 
 /// The latest committed changes.
@@ -34,17 +33,17 @@ pub(super) struct RecentChanges {
 #[derive(Debug, Default)]
 struct Ring {
     running: bool,
-    /// Every change after this position, up to the present, is in `changes`.
+    /// The ring has every change after this position, up to the present.
     floor: Seq,
     changes: VecDeque<Arc<JobChange>>,
 }
 
-/// What a follower gets next.
+/// The next item for a follower.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NextChanges {
-    /// These changes, all of the last position among them.
+    /// These changes, including all of the last position.
     Changes(Vec<Arc<JobChange>>),
-    /// It was overtaken and goes on after this position.
+    /// It was overtaken and continues after this position.
     Resync(Seq),
     /// Nothing yet.
     Nothing,
@@ -63,12 +62,12 @@ impl RecentChanges {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes sure that the ring is being filled, and returns the present position.
-    /// Must be called on a thread that runs actix.
+    /// Makes sure that the ring is being filled, and returns the present position. Must be called
+    /// on a thread that runs actix.
     pub(super) fn start(self: &Arc<Self>, backend: &Arc<dyn Backend>) -> Seq {
         let mut ring = self.ring();
         if !ring.running {
-            // First follow, then look: what was sent before is in the view.
+            // Subscribe first, then read: all changes sent before are in the view.
             let changes = backend.subscribe();
             let floor = backend.view().seq;
             *ring = Ring {
@@ -82,12 +81,12 @@ impl RecentChanges {
         ring.changes.back().map_or(ring.floor, |change| change.seq)
     }
 
-    /// Told whenever the ring has grown.
+    /// A receiver that is notified whenever the ring has grown.
     pub(super) fn watch(&self) -> watch::Receiver<Seq> {
         self.grown.subscribe()
     }
 
-    /// What comes after a position.
+    /// The changes after a position.
     pub(super) fn after(&self, seen: Seq) -> NextChanges {
         let ring = self.ring();
         let head = ring.changes.back().map_or(ring.floor, |change| change.seq);
@@ -119,7 +118,7 @@ impl RecentChanges {
             };
             ring.floor = gone.seq;
         }
-        // Half a position is worth nothing.
+        // Half a position is useless.
         let floor = ring.floor;
         while ring
             .changes
@@ -171,7 +170,7 @@ async fn fill(hub: Arc<RecentChanges>, backend: Arc<dyn Backend>, changes: Chang
             }
         }
     }
-    // The control plane has gone; nothing will be followed any more.
+    // The control plane has gone; there will be no more changes.
     hub.ring().running = false;
 }
 

@@ -25,22 +25,22 @@ use crate::api::v1::happened::ComponentNames;
 use crate::api::v1::job::{JobPage, JobReport, JobRow};
 use crate::api::v1::shape::{KeyText, SiteText};
 
-/// Rows of a page, unless told otherwise, and at most.
+/// Rows of a page, by default and at most.
 const PAGE: usize = 100;
 const MAX_PAGE: usize = 1000;
-/// Jobs looked at for one page: a filter that lets few through gives a short
-/// page with a place to go on, instead of a long wait.
+/// Most jobs that are examined for one page: a filter that few jobs pass gives a short page with a
+/// place to continue, instead of a long wait.
 const MAX_SCAN: usize = 20_000;
 
-/// Which jobs to list.
+/// The selection of jobs to list.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct JobListQuery {
-    /// Go on after this job: `next` of the page before.
+    /// Continue after this job: `next` of the previous page.
     #[serde(deserialize_with = "query::whole")]
     after: Option<u64>,
-    /// Most rows of the page: 100 if left out, at most 1,000.
+    /// Most rows of the page: 100 by default, at most 1,000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
     /// Newest first.
@@ -61,7 +61,7 @@ struct JobListQuery {
     group: Option<u64>,
 }
 
-/// Which jobs a list or an order is about: never those that the caller does not reach.
+/// The jobs that a list or a command covers: never those that the caller does not reach.
 pub(super) struct Filter {
     pub(super) caller: Caller,
     pub(super) group: Option<JobId>,
@@ -72,7 +72,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// From parts of a query.
+    /// Builds a filter from the parts of a query.
     pub(super) fn read(
         caller: Caller,
         state: Option<StateName>,
@@ -91,7 +91,7 @@ impl Filter {
         })
     }
 
-    /// All that the caller reaches.
+    /// Lets through all jobs that the caller reaches.
     pub(super) fn all(caller: Caller) -> Self {
         Self {
             caller,
@@ -103,7 +103,7 @@ impl Filter {
         }
     }
 
-    /// Only the runs of this sweep.
+    /// Restricts the filter to the runs of this sweep.
     pub(super) fn of_group(self, group: Option<u64>) -> Self {
         Self {
             group: group.map(JobId),
@@ -111,8 +111,8 @@ impl Filter {
         }
     }
 
-    /// Refuses a site that is not configured and has no job: an empty answer would hide a slip
-    /// of the pen. Jobs may still be at a site that left the configuration.
+    /// Refuses a site that is not configured and has no job: an empty answer would hide a typing
+    /// error. Jobs may still be at a site that left the configuration.
     pub(super) fn of_known_site(self, edge: &Edge) -> Result<Self, HttpFailure> {
         let Some(site) = &self.site else {
             return Ok(self);
@@ -153,7 +153,7 @@ impl Filter {
     }
 }
 
-/// Whether a component is at the site, or must go there.
+/// Returns true if a component is at the site, or must go there.
 fn is_at(job: &Job, site: &SiteName) -> bool {
     if job.components.is_empty() {
         return job
@@ -169,7 +169,8 @@ fn is_at(job: &Job, site: &SiteName) -> bool {
 
 /// Lists jobs that are not archived, by number.
 ///
-/// There is no total. A page may be shorter than asked for although there are more: `next` tells.
+/// There is no total. A page may be shorter than requested although there are more: `next` is set
+/// then.
 #[utoipa::path(
     tag = "jobs",
     params(JobListQuery),
@@ -223,8 +224,8 @@ fn page<'a>(
     page
 }
 
-/// Looks up a job that the caller reaches, also among those that are archived. That of another
-/// is answered like one that is not there, unless it is seen in lists anyway.
+/// Finds a job that the caller reaches, archived or not. A job of another key is answered like one
+/// that does not exist, unless the caller sees it in lists anyway.
 pub(super) async fn find(edge: &Edge, caller: &Caller, id: JobId) -> Result<Arc<Job>, HttpFailure> {
     let live = edge.backend.view().jobs.get(&id).cloned();
     let job = match live {
@@ -238,16 +239,16 @@ pub(super) async fn find(edge: &Edge, caller: &Caller, id: JobId) -> Result<Arc<
     }
 }
 
-/// A job with more components is shown apart from the threads that serve requests.
+/// A job with more components is written apart from the threads that serve requests.
 const SHOWN_AT_ONCE: usize = 64;
-/// One that takes more of memory, too.
+/// The same holds for one that takes more memory than this.
 const LARGE: Bytes = Bytes(256 << 10);
 
 pub(super) fn is_large(job: &Job) -> bool {
     job.component_count() > SHOWN_AT_ONCE || job.spec.footprint() > LARGE
 }
 
-/// An answer as JSON.
+/// Writes an answer as JSON.
 pub(super) fn written(report: &impl Serialize) -> Result<Vec<u8>, HttpFailure> {
     serde_json::to_vec(report).map_err(|error| HttpFailure::internal("write the report", error))
 }
@@ -278,7 +279,7 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> 
         .map(json)
 }
 
-/// Shows what happened to a job, oldest first.
+/// Shows the events of a job, oldest first.
 #[utoipa::path(
     tag = "jobs",
     params(("id" = u64, Path, description = "Its number")),
@@ -326,23 +327,24 @@ fn told(job: &Job, history: &JobHistory) -> HistoryReport {
     }
 }
 
-/// Which components are told of.
+/// The components that a page explains.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct ExplainQuery {
-    /// Go on with the components after so many: `next` of the page before.
+    /// Skip this number of components: `next` of the previous page.
     #[serde(deserialize_with = "query::whole")]
     after: Option<u64>,
-    /// Most components of the page: as many as have room on it if left out, at most 1,000.
+    /// Most components of the page: as many as it has room for by default, at most 1,000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
 }
 
 /// Explains why a job waits, or why it was placed where it is.
 ///
-/// Of a job with many components, at many sites, a page tells of the first; `groups` sums up all
-/// verdicts, and `next` tells where to go on. A page may have fewer components than asked for.
+/// For a job with many components, or many sites, a page covers the first components; `groups` sums
+/// up all verdicts, and `next` gives the place to continue. A page may have fewer components than
+/// requested.
 #[utoipa::path(
     tag = "jobs",
     params(("id" = u64, Path, description = "Its number"), ExplainQuery),

@@ -1,4 +1,4 @@
-//! What was uploaded, on its way to a site.
+//! Uploads on their way to a site.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,20 +20,21 @@ use crate::api::v1::problem::{Code, Problem};
 use crate::keys::Role;
 use crate::uploads::{Record, Upload, UploadError, Uploads};
 
-/// What goes to a site at a time.
+/// Bytes that are sent to a site at a time.
 const PIECE: usize = 1 << 20;
-/// Longer a request is not kept waiting: what goes on is told, and it is asked again.
+/// Longest time that a request waits: then it is answered that the landing continues, and the
+/// client asks again.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How far a landing is.
+/// The progress of a landing.
 pub(super) enum Landed {
-    /// It is a registered file.
+    /// The upload is a registered file.
     Done(Box<FileReport>),
-    /// It goes on.
+    /// The landing continues.
     UnderWay,
 }
 
-/// Does something with the uploads that may wait for the disk.
+/// Runs a call of the uploads that may wait for the disk.
 pub(super) async fn blocking<T: Send + 'static>(
     edge: &Data<Edge>,
     what: impl FnOnce(&Uploads) -> Result<T, UploadError> + Send + 'static,
@@ -45,8 +46,8 @@ pub(super) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Lands an upload. It goes on if nobody waits for it any more; who asks again waits for its turn
-/// and finds it done.
+/// Lands an upload. The landing continues if no client waits any more; a client that asks again
+/// waits for its turn and finds it done.
 pub(super) async fn land(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<Landed, HttpFailure> {
     let edge = edge.clone();
     let upload = upload.clone();
@@ -73,7 +74,7 @@ async fn landed(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<FileReport, H
     }
     if record.placed.is_none() {
         match standing(edge, &record) {
-            // A process before this one was killed when it had registered the file.
+            // An earlier process was killed when it had registered the file.
             Some(site) => placed(edge, upload, site).await?,
             None => {
                 check(edge, upload).await?;
@@ -89,7 +90,7 @@ async fn landed(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<FileReport, H
     })
 }
 
-/// Where its name stands for it already.
+/// The site where the upload's name stands for its content already.
 pub(super) fn standing(edge: &Edge, record: &Record) -> Option<SiteName> {
     let place = FilePlace::User(path(record).ok()?);
     let view = edge.backend.view();
@@ -120,7 +121,7 @@ async fn note(
     blocking(edge, move |uploads| uploads.note(&upload, change)).await
 }
 
-/// All of it has arrived, and it is what was announced.
+/// Checks that all bytes have arrived, and match the announced digest.
 async fn check(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailure> {
     let record = upload.record();
     let arrived = edge.uploads.arrived(&record)?;
@@ -141,7 +142,7 @@ async fn check(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailur
     Err(HttpFailure::new(Code::BadUpload, detail))
 }
 
-/// Brings it to the site that was named, or to the first that takes it.
+/// Brings the upload to its requested site, or to the first that takes it.
 async fn place(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailure> {
     let record = upload.record();
     let mut reasons = Vec::new();
@@ -158,7 +159,7 @@ async fn place(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailur
         let Err(refusal) = brought else {
             return placed(edge, upload, site).await;
         };
-        // What cannot be removed now is noted, and removed when the site answers.
+        // A file that cannot be removed now is noted, and removed when the site answers.
         if forget_there(edge, &record, &site).await.is_ok() {
             note(edge, upload, move |record| {
                 record.touched.remove(&site);
@@ -228,7 +229,7 @@ async fn bring(
     }
 }
 
-/// Whoever sent it may still do so.
+/// Checks that the sender may still do so.
 fn may_still_send(edge: &Edge, record: &Record) -> Result<(), ApiRefusal> {
     if edge.keys.names_with(Role::User).contains(&record.owner) {
         return Ok(());
@@ -240,7 +241,7 @@ fn may_still_send(edge: &Edge, record: &Record) -> Result<(), ApiRefusal> {
     Err(ApiRefusal::Conflict(why))
 }
 
-/// The site reads the file once more to register it, so what it has is known.
+/// Registers the file. The site reads it once more, so its content is known.
 async fn register(
     edge: &Edge,
     record: &Record,
@@ -249,7 +250,7 @@ async fn register(
     if let Err(refusal) = may_still_send(edge, record) {
         return Ok(Err(refusal));
     }
-    // Since it was announced, the name may have become another's.
+    // Since the upload was announced, another key may have taken the name.
     let is_other = |by: &_| by != &record.owner;
     let reaches_all = edge
         .keys
@@ -313,12 +314,12 @@ async fn register(
     Ok(Err(removed.err().unwrap_or(changed)))
 }
 
-/// Where it is below a site's file root.
+/// The path below a site's file root.
 pub(super) fn path(record: &Record) -> Result<RelPath, InvalidId> {
     RelPath::new(&format!("{UPLOADS}/{}", record.id))
 }
 
-/// Removes it at a site, whatever is there of it.
+/// Removes all of the upload that a site has.
 pub(super) async fn forget_there(
     edge: &Edge,
     record: &Record,

@@ -1,6 +1,5 @@
-//! Connections that are given up because what came on them was no valid request. The HTTP layer
-//! writes a line of log for each, which whoever can connect could fill a disk with; they are
-//! counted instead.
+//! Connections that are given up because they carried no valid request. The HTTP layer logs a line
+//! for each, with which anybody who can connect could fill a disk; they are counted instead.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,22 +8,22 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-/// The HTTP layer, as it names itself.
+/// The HTTP layer, by its own name.
 const SPEAKER: &str = "actix_http::";
-/// What it says of a connection that it gives up, and before of a head without an end.
+/// Text of its message about a connection that it gives up, and about a head without an end.
 const GIVEN_UP: &str = "stream error: ";
 const ENDLESS: &str = "MAX_BUFFER_SIZE ";
-/// What it says of an answer that we broke off: whoever broke it off has said why.
+/// Text of its message about an answer that we broke off: the reason is logged elsewhere.
 const BROKEN_OFF: &str = "Response payload stream error: ";
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// How many there were since the last time.
+/// Takes the number of such connections since the last call.
 pub(super) fn take() -> u64 {
     COUNT.swap(0, Ordering::Relaxed)
 }
 
-/// Keeps them out of the log, and counts them.
+/// Keeps such messages out of the log, and counts them.
 #[derive(Debug, Default)]
 pub struct Malformed;
 

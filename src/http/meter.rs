@@ -1,4 +1,4 @@
-//! How often each address came without a valid key; bounded.
+//! Bounded counts, by address, of requests without a valid key.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ struct Minute {
 }
 
 impl FailureMeter {
-    /// Counts a failure; whether there were no more than `limit` in this minute.
+    /// Counts a failure; returns true if there were no more than `limit` in this minute.
     pub(super) fn note(&self, address: Option<IpAddr>, now_s: u64, limit: u32) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let minute = now_s / 60;

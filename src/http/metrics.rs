@@ -1,4 +1,4 @@
-//! What is counted at the edge.
+//! Metrics of the HTTP edge.
 
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
@@ -65,7 +65,7 @@ impl Endpoint {
     }
 }
 
-/// Answers by their first digit.
+/// Classes of answers by their first digit.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// Counters of the edge, on an injected registry.
@@ -75,23 +75,23 @@ pub struct HttpMetrics {
     answers: Vec<[IntCounter; 5]>,
     /// Time to the answer's head by endpoint.
     seconds: Vec<Histogram>,
-    /// Requests that were told to come back later.
+    /// Requests that were answered to come back later.
     busy: IntCounter,
     /// Requests without a valid key.
     pub(super) keyless: IntCounter,
-    /// Connections given up because what came on them was no valid request.
+    /// Connections given up because they carried no valid request.
     malformed: IntCounter,
     /// Streams that are open.
     pub(super) streams: IntGauge,
-    /// Times that a follower had to read everything anew.
+    /// Times that a follower had to read everything again.
     pub(super) resyncs: IntCounter,
 }
 
 impl HttpMetrics {
-    /// Registers them.
+    /// Registers the metrics.
     ///
     /// # Errors
-    /// A metric of one of these names is registered already.
+    /// A metric with one of these names is registered already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let answers = IntCounterVec::new(
             Opts::new("cospan_http_answers_total", "HTTP requests answered"),
@@ -142,7 +142,7 @@ impl HttpMetrics {
         Ok(metrics)
     }
 
-    /// Brings up to date what is counted elsewhere.
+    /// Updates the metrics that are counted elsewhere.
     pub(super) fn catch_up(&self) {
         self.malformed.inc_by(malformed::take());
     }

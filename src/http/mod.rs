@@ -1,5 +1,5 @@
-//! The HTTP edge: it authenticates, parses, validates, and then asks the
-//! control plane once or reads its view; nothing else.
+//! The HTTP edge: it authenticates, parses, validates, and then asks the control plane once or
+//! reads its view; nothing else.
 //!
 //! Deliberately absent: any decision about jobs, any state that outlives the
 //! process, and any way in without a key (`/livez` and `/readyz` excepted).

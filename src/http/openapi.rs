@@ -1,5 +1,5 @@
-//! All addresses, and the OpenAPI document that is made from them: an address
-//! that is not in the document does not exist.
+//! All addresses, and the OpenAPI document that is made from them: an address that is not in the
+//! document does not exist.
 
 use actix_web::App;
 use utoipa::openapi::OpenApi as Document;
@@ -35,7 +35,7 @@ impl Modify for Keys {
     }
 }
 
-/// Every address of the server.
+/// Registers every address of the server.
 pub(super) fn routes(config: &mut ServiceConfig) {
     config
         .service(submit::submit)
@@ -97,7 +97,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(health::openapi);
 }
 
-/// The OpenAPI document, as JSON.
+/// Writes the OpenAPI document as JSON.
 pub fn document() -> String {
     // A document has texts and numbers only, which can always be written.
     let mut document = serde_json::to_value(build()).unwrap_or_default();

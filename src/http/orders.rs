@@ -1,4 +1,4 @@
-//! Orders about one job or many.
+//! Commands about one job or many.
 
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpRequest, HttpResponse, delete, post};
@@ -18,18 +18,18 @@ use crate::api::v1::control::{JobSelection, OrderReport, OutcomeName, OutcomeRep
 use crate::api::v1::problem::Code;
 use crate::keys::Role;
 
-/// Most jobs named in one order.
+/// Most jobs named in one command.
 const MAX_IDS: usize = 10_000;
-/// Jobs that one order by selection reaches; then it goes on with `next`.
+/// Jobs that one command by selection reaches; then it continues with `next`.
 const BATCH: usize = 1000;
-/// Jobs looked at for one order by selection.
+/// Jobs examined for one command by selection.
 const MAX_SCAN: usize = 100_000;
 
 fn bad(detail: impl Into<String>) -> HttpFailure {
     HttpFailure::new(Code::BadSelection, detail)
 }
 
-/// The jobs that are meant, and where to go on.
+/// Selects the jobs that are meant, and the place to continue.
 fn select(
     edge: &Edge,
     caller: &Caller,
@@ -151,8 +151,8 @@ async fn order(
     }))
 }
 
-/// Why a job is not the caller's to order about. What is accepted is in the view, so that a job
-/// which is not there now is not the caller's when it comes.
+/// The reason why the caller may not command a job. Accepted jobs are in the view, so a job that is
+/// not there now does not belong to the caller when it comes.
 fn refusal(view: &View, caller: &Caller, id: JobId) -> Option<JobOutcome> {
     match view.jobs.get(&id) {
         Some(job) if caller.reaches(&job.owner) => None,
@@ -184,7 +184,8 @@ macro_rules! orders {
     ($($(#[$doc:meta])* $name:ident at $path:literal is $what:expr;)*) => {$(
         $(#[$doc])*
         ///
-        /// A long selection is done in steps: order again with `after` until there is no `next`.
+        /// A long selection is done in steps: repeat the command with `after` until there is no
+        /// `next`.
         #[utoipa::path(
             tag = "jobs",
             request_body = JobSelection,
@@ -207,22 +208,22 @@ macro_rules! orders {
 }
 
 orders! {
-    /// Cancels jobs; those that have ended are left as they are.
+    /// Cancels jobs; those that have ended stay as they are.
     ///
-    /// With `abandon` what may still run at sites from which nothing is heard is given up: the
-    /// jobs end without it, and it is ended when its site is heard again.
+    /// With `abandon` work that may still run at silent sites is given up: the jobs end without it,
+    /// and it is ended when its site answers again.
     cancel at "/v1/jobs:cancel" is |selection, ids| if selection.abandon { ApiRequest::Abandon(ids) } else { ApiRequest::Cancel(ids) };
     /// Stops placing jobs until they are thawed.
     freeze at "/v1/jobs:freeze" is |_, ids| ApiRequest::Freeze(ids);
     /// Places frozen jobs again.
     thaw at "/v1/jobs:thaw" is |_, ids| ApiRequest::Thaw(ids);
-    /// Goes on with jobs that were held after an internal error.
+    /// Continues with jobs that were held after an internal error.
     release at "/v1/jobs:release" is |_, ids| ApiRequest::Release(ids);
 }
 
 /// Changes the class of the placement queue of jobs.
 ///
-/// A long selection is done in steps: order again with `after` until there is no `next`.
+/// A long selection is done in steps: repeat the command with `after` until there is no `next`.
 #[utoipa::path(
     tag = "jobs",
     request_body = JobSelection,
@@ -268,7 +269,7 @@ pub(super) async fn cancel_one(
     .await
 }
 
-/// Gives an order about one job.
+/// Carries out a command about one job.
 pub(super) async fn order_one(
     edge: &Edge,
     caller: &Caller,

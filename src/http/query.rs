@@ -51,7 +51,8 @@ pub(super) fn job_id(text: &str) -> Result<JobId, HttpFailure> {
     })
 }
 
-/// A number as the description has it: of 64 bits with a sign, which no number of ours passes.
+/// Reads a number in the range that the description gives: 64 bits with a sign, which no number of
+/// ours exceeds.
 pub(super) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let given = Option::<u64>::deserialize(from)?;
     match given {
@@ -63,12 +64,13 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D
     }
 }
 
-/// Where to begin: 0 if it is not said.
+/// Reads the position to begin at: 0 by default.
 pub(super) fn offset<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     whole(from).map(Option::unwrap_or_default)
 }
 
-/// A limit in its range; one beyond is refused, so that nobody takes a short page for all.
+/// Checks a limit against its range; one beyond is refused, so that nobody takes a short page for
+/// all.
 pub(super) fn limit(asked: Option<u64>, default: usize, most: usize) -> Result<usize, HttpFailure> {
     let Some(asked) = asked else {
         return Ok(default);
@@ -82,7 +84,7 @@ pub(super) fn limit(asked: Option<u64>, default: usize, most: usize) -> Result<u
     }
 }
 
-/// A parameter that is wrong, by its name.
+/// The refusal of a wrong parameter, by its name.
 pub(super) fn wrong(name: &str, problem: impl Into<String>) -> HttpFailure {
     Problem::new(Code::BadParameter, problem).key(name).into()
 }

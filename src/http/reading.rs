@@ -1,4 +1,4 @@
-//! What components printed, and what they left.
+//! The logs and files of components.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,47 +23,48 @@ use crate::api::v1::parse;
 use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::shape::{ComponentText, PathText};
 
-/// Bytes asked for at once from a site.
+/// Bytes requested at once from a site.
 const PIECE: u32 = 256 * 1024;
-/// Most bytes of a piece that a client asks for.
+/// Most bytes of a piece that a client requests.
 const MAX_PIECE: usize = 4 * 1024 * 1024;
-/// How long a followed log rests between two looks: short while it grows, long while it does not.
+/// Shortest and longest pause between two reads of a followed log: short while it grows, long while
+/// it does not.
 const REST_MIN: Duration = Duration::from_millis(200);
 const REST_MAX: Duration = Duration::from_secs(3);
 
-/// Which part of a log.
+/// The part of a log to read.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct LogQuery {
-    /// From this byte on.
+    /// Begin at this byte.
     #[serde(deserialize_with = "query::offset")]
     offset: u64,
-    /// At most so many bytes: 256 KiB if left out, at most 4 MiB.
+    /// Most bytes: 256 KiB by default, at most 4 MiB.
     #[param(minimum = 1, maximum = 4194304)]
     limit: Option<u64>,
-    /// Of this attempt; the latest if left out.
+    /// Of this attempt; the latest by default.
     attempt: Option<u32>,
-    /// Go on sending what is printed until the attempt has ended.
+    /// Continue to send what is printed until the attempt has ended.
     follow: bool,
 }
 
-/// Which part of an output.
+/// The part of an output to read.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct OutputQuery {
-    /// From this byte on.
+    /// Begin at this byte.
     #[serde(deserialize_with = "query::offset")]
     offset: u64,
-    /// At most so many bytes; all if left out.
+    /// Most bytes; all by default.
     #[serde(deserialize_with = "query::whole")]
     limit: Option<u64>,
-    /// Of this attempt; the latest if left out.
+    /// Of this attempt; the latest by default.
     attempt: Option<u32>,
 }
 
-/// What a component prints.
+/// A stream that a component prints.
 #[derive(utoipa::ToSchema)]
 #[schema(rename_all = "lowercase")]
 #[allow(dead_code, reason = "only described by it")]
@@ -72,10 +73,10 @@ pub(super) enum StreamName {
     Stderr,
 }
 
-/// Reads what a component printed.
+/// Reads a log of a component.
 ///
-/// The headers `Cospan-Attempt`, `Cospan-Offset` and `Cospan-Size` tell which attempt it is, where
-/// the piece begins, and how long the whole is now.
+/// The headers `Cospan-Attempt`, `Cospan-Offset` and `Cospan-Size` give the attempt, the position
+/// of the piece, and the present size of the whole.
 #[utoipa::path(
     tag = "jobs",
     params(
@@ -144,7 +145,7 @@ fn describe(
     if let Some(piece) = piece {
         response.insert_header((header("cospan-size"), piece.size));
     }
-    // What a program printed is never to be taken for a page of ours.
+    // The output of a program must never be taken for a page of ours.
     response.insert_header((
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
@@ -194,7 +195,7 @@ pub(super) fn attempt_of(
     }
 }
 
-/// There is nothing to be read of a component, and where to look why.
+/// The refusal if a component has nothing to read; it says where to look for the reason.
 fn nothing_of(job: &Job, component: ComponentIndex, what: &str) -> HttpFailure {
     let name = job.name_of(component).unwrap_or_default();
     let detail = format!("component {name} of job {} {what}", job.id);
@@ -203,8 +204,8 @@ fn nothing_of(job: &Job, component: ComponentIndex, what: &str) -> HttpFailure {
     Problem::new(Code::NotFound, detail).remedy(remedy).into()
 }
 
-/// The site has no such file. Where that is in its own directories helps nobody; whether the
-/// attempt ever began does.
+/// The refusal if the site has no such file. Its place in the site's own directories helps nobody;
+/// whether the attempt ever began does.
 pub(super) fn not_left(
     job: &Job,
     (component, attempt): (ComponentIndex, Attempt),
@@ -249,7 +250,7 @@ pub(super) fn not_left(
     nothing_of(job, component, &what)
 }
 
-/// Why something that is there cannot be read, in the site's words; `None` if it is not there.
+/// The site's reason why an existing file cannot be read; `None` if it does not exist.
 fn unreadable(problem: &str) -> Option<&str> {
     let is_absent = [
         "No such file or directory",
@@ -299,11 +300,11 @@ fn follow_pieces(followed: FollowedLog) -> impl Stream<Item = Result<Bytes, Http
 }
 
 impl FollowedLog {
-    /// The next bytes; `None` once the attempt has ended and all is sent.
+    /// Reads the next bytes; `None` once the attempt has ended and all is sent.
     async fn next(&mut self) -> Result<Option<Bytes>, HttpFailure> {
         let mut stopping = self.edge.stopping();
         loop {
-            // Asked before reading: what is printed until the end is read after it.
+            // Asked before reading: everything printed until the end is read after it.
             let may_grow = self.may_grow().await?;
             let piece = self.read(may_grow).await?;
             if !piece.bytes.is_empty() {
@@ -322,9 +323,9 @@ impl FollowedLog {
         }
     }
 
-    /// Whether the attempt may still print; waits for the first attempt.
+    /// Returns true if the attempt may still print; waits for the first attempt.
     async fn may_grow(&mut self) -> Result<bool, HttpFailure> {
-        // What has ended stays as it is, and may have to be read from the store.
+        // An ended job does not change, and may have to be read from the store.
         if !self.order.job.is_final() {
             self.order.job = jobs::find(&self.edge, &self.caller, self.order.job.id).await?;
         }
@@ -348,7 +349,7 @@ impl FollowedLog {
         match self.edge.backend.read(&self.order).await {
             // Not begun yet, or never: nothing was printed.
             Err(ApiRefusal::NotFound(_)) => Ok(ServedPiece::default()),
-            // It may come back as long as there is something to wait for.
+            // The site may come back as long as there is something to wait for.
             Err(ApiRefusal::Site(_) | ApiRefusal::Busy { .. }) if may_grow => {
                 Ok(ServedPiece::default())
             }
@@ -420,7 +421,7 @@ pub(super) async fn output(
         size,
         _open: permit,
     };
-    // Of a known length, so that a client sees whether it has all.
+    // With a known length, so that a client sees whether it has all.
     let body = actix_web::body::SizedStream::new(rest, Box::pin(output_pieces(state)));
     Ok(response.body(body))
 }
@@ -433,9 +434,9 @@ struct OutputState {
     edge: Data<Edge>,
     order: ReadOrder,
     first: Option<ServedPiece>,
-    /// Bytes still to be sent.
+    /// Bytes still to send.
     rest: u64,
-    /// Size that was promised.
+    /// Size that the head announced.
     size: u64,
     _open: StreamPermit,
 }

@@ -1,5 +1,5 @@
-//! Documents that were read last. Users submit the same job many times in a row, and
-//! taking it apart is most of the work of a submission.
+//! The latest documents. Users submit the same job many times in a row, and parsing it is most of
+//! the work of a submission.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -8,17 +8,17 @@ use std::sync::Arc;
 use actix_web::web::Bytes;
 use cospan_domain::job::spec::JobSpec;
 
-/// How many are remembered, by each worker.
+/// Documents that each worker remembers.
 const KEPT: usize = 8;
-/// Longer ones are not.
+/// Longest document that is remembered.
 const MOST_BYTES: usize = 16 * 1_024;
 
-/// What a document asks for.
+/// The content of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestedSpec {
     /// The job.
     pub(super) spec: Arc<JobSpec>,
-    /// It names the class of its placement queue.
+    /// True if it names the class of its placement queue.
     pub(super) names_class: bool,
 }
 
@@ -26,7 +26,7 @@ thread_local! {
     static LAST: RefCell<VecDeque<(Bytes, RequestedSpec)>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// What a document says, if it is byte for byte one of the last.
+/// Returns the content of a document that equals one of the latest byte for byte.
 pub(super) fn known(document: &Bytes) -> Option<RequestedSpec> {
     LAST.with_borrow(|last| {
         last.iter()
@@ -35,14 +35,14 @@ pub(super) fn known(document: &Bytes) -> Option<RequestedSpec> {
     })
 }
 
-/// Remembers what a document says.
+/// Remembers the content of a document.
 pub(super) fn remember(document: &Bytes, asked: &RequestedSpec) {
     if document.len() > MOST_BYTES {
         return;
     }
     LAST.with_borrow_mut(|last| {
         last.truncate(KEPT - 1);
-        // A copy: what was read of a connection may hold far more than this.
+        // A copy: a buffer of a connection may hold far more than this.
         last.push_front((Bytes::copy_from_slice(document), asked.clone()));
     });
 }

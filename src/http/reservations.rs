@@ -1,4 +1,4 @@
-//! Starts that jobs are promised.
+//! Reservations of jobs.
 
 use std::ops::Bound;
 
@@ -31,21 +31,21 @@ use crate::api::v1::shape::{KeyText, SiteText};
 use crate::api::v1::shared::SharedReport;
 use crate::keys::Role;
 
-/// Rows of a page, unless told otherwise, and at most.
+/// Rows of a page, by default and at most.
 const PAGE: usize = 100;
 const MAX_PAGE: usize = 1000;
-/// Jobs looked at for one page.
+/// Most jobs that are examined for one page.
 const MAX_SCAN: usize = 20_000;
 
-/// Which are listed.
+/// The selection of jobs whose reservations to list.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct ReservationQuery {
-    /// Go on after this job: `next` of the page before.
+    /// Continue after this job: `next` of the previous page.
     #[serde(deserialize_with = "query::whole")]
     after: Option<u64>,
-    /// Most rows of the page: 100 if left out, at most 1,000.
+    /// Most rows of the page: 100 by default, at most 1,000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
     /// Only of jobs in this state.
@@ -64,9 +64,9 @@ struct ReservationQuery {
     group: Option<u64>,
 }
 
-/// Lists jobs that are to be promised a start, or are, by number.
+/// Lists jobs that have or want reservations, by number.
 ///
-/// A page may be shorter than asked for although there are more: `next` tells.
+/// A page may be shorter than requested although there are more: `next` is set then.
 #[utoipa::path(
     tag = "reservations",
     params(ReservationQuery),
@@ -109,7 +109,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
     Ok(HttpResponse::Ok().json(page))
 }
 
-/// Those that jobs share, at one site or at all.
+/// Shared reservations, at one site or at all.
 fn shared_at(edge: &Edge, site: Option<&str>) -> Vec<SharedReport> {
     let mut all = SharedReport::all(&edge.backend.view(), now());
     all.retain(|shared| site.is_none_or(|site| shared.site == site));
@@ -122,7 +122,7 @@ fn none(id: JobId) -> HttpFailure {
     Problem::new(Code::NotFound, problem).remedy(remedy).into()
 }
 
-/// Shows the reservations of a job, and what happened to them, oldest first.
+/// Shows the reservations of a job and their events, oldest first.
 #[utoipa::path(
     tag = "reservations",
     params(("id" = u64, Path, description = "The number of the job")),
@@ -159,7 +159,7 @@ fn in_full(job: &Job, history: &JobHistory) -> Result<ReservationRow, HttpFailur
     Ok(ReservationRow { events, ..row })
 }
 
-/// Gives the reservations of a job back. The job stays, and is placed as others are.
+/// Cancels the reservations of a job. The job stays, and is placed as others are.
 #[utoipa::path(
     tag = "reservations",
     params(("id" = u64, Path, description = "The number of the job")),
@@ -173,7 +173,7 @@ pub(super) async fn cancel(
     id: Path<String>,
     payload: Payload,
 ) -> HandlerResult {
-    // An order that has nothing to say may still come with a body.
+    // A command without parameters may still come with a body.
     request
         .extensions_mut()
         .insert(Unread(payload.into_inner()));
@@ -184,8 +184,8 @@ pub(super) async fn cancel(
     .await
 }
 
-/// Has another start looked for, for a job that is to be promised one. What is promised already is
-/// kept until the other is found and confirmed by all sites, or for good if it is not.
+/// Reschedules a job that has or wants reservations. Its present reservations are kept until others
+/// are found and confirmed by all sites, or for good if none are.
 #[utoipa::path(
     tag = "reservations",
     params(("id" = u64, Path, description = "The number of the job")),

@@ -12,7 +12,7 @@ use crate::uploads::UploadSettings;
 /// Settings of the HTTP edge.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// Where to listen; port 0 takes a free one. Beyond loopback only with `tls`.
+    /// Addresses to listen at; port 0 takes a free one. Beyond loopback only with `tls`.
     pub listen: Vec<SocketAddr>,
     /// Certificate and key, for TLS.
     pub tls: Option<TlsFiles>,
@@ -34,7 +34,7 @@ pub struct HttpSettings {
     pub body_timeout: Duration,
     /// A connection without requests is closed after this time.
     pub keep_alive: Duration,
-    /// `/metrics` is open to everybody who can connect.
+    /// True if `/metrics` is open to anybody who can connect.
     pub metrics_without_key: bool,
     /// Most requests a second with one key.
     pub max_requests_per_s_per_key: u32,
@@ -42,19 +42,19 @@ pub struct HttpSettings {
     pub max_failures_per_minute: u32,
     /// Most streams (events, followed logs, outputs, export) at the same time.
     pub max_streams: usize,
-    /// Most of them with one key.
+    /// Most of these streams with one key.
     pub max_streams_per_key: usize,
-    /// Most of them from one address.
+    /// Most of these streams from one address.
     pub max_streams_per_address: usize,
     /// Most dry runs at the same time; one of each key.
     pub max_dry_runs: usize,
-    /// Longest time that a dry run is worked on.
+    /// Longest time of a dry run.
     pub dry_run_budget: Duration,
-    /// Committed changes kept for followers that lag or come back.
+    /// Committed changes kept for followers that lag or reconnect.
     pub kept_changes: usize,
-    /// Open requests may take so long to end at a stop.
+    /// Longest time for open requests to end when the server stops.
     pub stop_timeout: Duration,
-    /// How often the key file is looked at for changes.
+    /// Time between two checks of the key file for changes.
     pub key_refresh: Duration,
     /// Bounds that a submission must keep.
     pub spec_limits: SpecLimits,
@@ -65,14 +65,13 @@ pub struct HttpSettings {
 /// Files for TLS, in PEM.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
-    /// The server's certificate and those that vouch for it.
+    /// The server's certificate and its chain.
     pub certificates: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
 }
 
 impl HttpSettings {
-    /// Port of the API unless told otherwise.
+    /// Default port of the API.
     pub const DEFAULT_PORT: u16 = 7440;
 }
 

@@ -1,4 +1,4 @@
-//! Reservations that belong to no job: operators have them made, and jobs name them.
+//! Shared reservations: operators create them for jobs that name them.
 
 use std::time::SystemTime;
 
@@ -33,7 +33,8 @@ fn none(name: &ReservationName) -> HttpFailure {
         .into()
 }
 
-/// The one of this name at the site that is given orders for it, and when it ends at all of its sites.
+/// Finds the shared reservation of this name, the site that takes commands about it, and its end at
+/// all of its sites.
 fn found(edge: &Edge, name: &str) -> Result<(SiteName, SharedReservation, Timestamp), HttpFailure> {
     let name: ReservationName = query::part("name", name)?;
     let view = edge.backend.view();
@@ -71,7 +72,7 @@ fn report(edge: &Edge, name: &str) -> HandlerResult {
     Ok(HttpResponse::Ok().json(report.ok_or_else(|| none(&name))?))
 }
 
-/// Shows a reservation that jobs share.
+/// Shows a shared reservation.
 #[utoipa::path(
     tag = "reservations",
     params(("name" = inline(ReservationText), Path, description = "Its name")),
@@ -82,8 +83,8 @@ pub(super) async fn show(edge: Data<Edge>, name: Path<String>) -> HandlerResult 
     report(&edge, &name)
 }
 
-/// Has a reservation made at a site, or at several for the same time, for jobs that name it. Sites
-/// are asked after this is answered: `state` tells what they said.
+/// Creates a shared reservation at a site, or at several for the same time, for jobs that name it.
+/// The sites are asked after this answer: `state` shows their answers.
 #[utoipa::path(
     tag = "reservations",
     request_body = SharedDocument,
@@ -133,7 +134,7 @@ pub(super) async fn create(
     report(&edge, wanted.name.as_str())
 }
 
-/// Has a reservation that jobs share end later. It keeps its end until all of its sites have agreed.
+/// Extends a shared reservation. It keeps its end until all of its sites have agreed.
 #[utoipa::path(
     tag = "reservations",
     params(("name" = inline(ReservationText), Path, description = "Its name")),
@@ -166,8 +167,8 @@ pub(super) async fn extend(
     report(&edge, &name)
 }
 
-/// Changes whose jobs may use a reservation that jobs share. Those that run in it go on; those that
-/// wait for it and may not use it any more fail.
+/// Changes the keys whose jobs may use a shared reservation. Jobs that run in it continue; jobs
+/// that wait for it and may not use it any more fail.
 #[utoipa::path(
     tag = "reservations",
     params(("name" = inline(ReservationText), Path, description = "Its name")),
@@ -194,8 +195,7 @@ pub(super) async fn allow(
     report(&edge, &name)
 }
 
-/// Gives a reservation that jobs share back. Jobs that run in it go on; those that wait for it
-/// fail.
+/// Cancels a shared reservation. Jobs that run in it continue; jobs that wait for it fail.
 #[utoipa::path(
     tag = "reservations",
     params(("name" = inline(ReservationText), Path, description = "Its name")),
@@ -209,7 +209,7 @@ pub(super) async fn cancel(
     name: Path<String>,
     payload: Payload,
 ) -> HandlerResult {
-    // An order that has nothing to say may still come with a body.
+    // A command without parameters may still come with a body.
     request
         .extensions_mut()
         .insert(Unread(payload.into_inner()));

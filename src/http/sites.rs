@@ -1,4 +1,4 @@
-//! Sites, and operators' orders about them.
+//! Sites, and operators' commands about them.
 
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, get, post};
@@ -28,16 +28,16 @@ pub(super) async fn list(edge: Data<Edge>) -> HandlerResult {
     Ok(HttpResponse::Ok().json(edge.backend.sites()))
 }
 
-/// What is shown of a site beside what is known of it.
+/// Further parts of a site's report.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct SiteQuery {
-    /// What is free there for so long from now on: the site is asked.
+    /// Also the free slots from now on, for this long: the site is asked.
     #[serde(default)]
     #[param(example = "24h")]
     timeline: Option<Length>,
-    /// Also which jobs' attempts there are still needed.
+    /// Also the jobs whose attempts there are still needed.
     #[serde(default)]
     needs: bool,
 }
@@ -83,7 +83,7 @@ pub(super) async fn show(
     }
 }
 
-/// There is no such site among those that are known.
+/// The refusal of an unknown site, with those that are known.
 pub(super) fn no_site(name: &SiteName, known: &[String]) -> HttpFailure {
     let problem = Problem::new(Code::NotFound, format!("there is no site {name}"));
     let remedy = match parse::nearest(name.as_str(), known) {
@@ -144,7 +144,7 @@ macro_rules! order_body {
 
 macro_rules! read_order {
     ($request:ident, $payload:ident, $edge:ident) => {{
-        // An order that has nothing to say may still come with a body.
+        // A command without parameters may still come with a body.
         $request
             .extensions_mut()
             .insert(Unread($payload.into_inner()));
@@ -155,25 +155,25 @@ macro_rules! read_order {
 }
 
 orders! {
-    /// Empties a site: nothing new is placed there, and what can move does.
+    /// Drains a site: nothing new is placed there, and work that can move does.
     drain at "/v1/sites/{name}/drain" is |()| Ok(SiteOrder::Drain);
-    /// Fills a drained site again.
+    /// Lets new work come to a drained site again.
     undrain at "/v1/sites/{name}/undrain" is |()| Ok(SiteOrder::Undrain);
-    /// Keeps new work away from a site.
+    /// Freezes a site: no new work comes to it.
     freeze at "/v1/sites/{name}/freeze" is |()| Ok(SiteOrder::Freeze);
-    /// Lets new work come to a frozen site.
+    /// Thaws a frozen site: new work may come to it.
     thaw at "/v1/sites/{name}/thaw" is |()| Ok(SiteOrder::Thaw);
     /// Forgets the errors of a site.
     reset at "/v1/sites/{name}/reset" is |()| Ok(SiteOrder::ResetErrors);
-    /// Lets a site's errors judge it again.
+    /// Ends a forced state: the errors of the site decide again.
     unforce at "/v1/sites/{name}/unforce" is |()| Ok(SiteOrder::Unforce);
-    /// Lets a verdict on a site hold instead of its errors for a while, until `unforce`.
+    /// Forces the state of a site for a while, in place of its errors, until `unforce`.
     force at "/v1/sites/{name}/force" with ForceOrder is |verdict| {
         Ok(SiteOrder::Force { usable: verdict.usable, until: verdict.until.0 })
     };
     /// Sets a window of maintenance, or changes the one with the same begin.
     maintenance at "/v1/sites/{name}/maintenance" with WindowReport is window;
-    /// Takes the window of maintenance with this begin back.
+    /// Removes the window of maintenance with this begin.
     end_maintenance at "/v1/sites/{name}/end-maintenance" with WindowEnd is |ended| {
         Ok(SiteOrder::RemoveWindow { from: ended.from.0 })
     };

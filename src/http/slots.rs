@@ -1,4 +1,4 @@
-//! When a job could start.
+//! The times at which a job could start.
 
 use std::time::SystemTime;
 
@@ -23,15 +23,15 @@ use crate::api::v1::quantity::{Instant, Length};
 use crate::api::v1::shape::SiteText;
 use crate::api::v1::slots::SlotsReport;
 
-/// Windows of each site, unless told otherwise, and at most.
+/// Windows of each site, by default and at most.
 const WINDOWS: usize = 20;
 const WINDOWS_MAX: usize = 1_000;
-/// How far ahead is looked, unless told otherwise.
+/// Default length of the window of starts.
 const WITHIN: Length = Length(DurationMs::from_secs(7 * 86_400));
-/// Components that are thought of at most.
+/// Most components.
 const COMPONENTS_MAX: u32 = 10_000;
 
-/// What is to start.
+/// The components and their window.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -39,18 +39,18 @@ struct SlotsQuery {
     /// Processors of each component.
     #[param(minimum = 1)]
     processors: u32,
-    /// How long it runs: the wall time.
+    /// Wall time of each component.
     #[serde(rename = "for")]
     #[param(rename = "for", example = "4h")]
     wall_time: Length,
-    /// How many components start together: 1 if left out.
+    /// Number of components that start together: 1 by default.
     #[serde(default)]
     #[param(minimum = 1, maximum = 10000)]
     components: Option<u32>,
-    /// The earliest start: now if left out.
+    /// The earliest start: now by default.
     #[serde(default)]
     earliest: Option<Moment>,
-    /// The latest start, as a length after the earliest: seven days if left out.
+    /// The latest start, as a length after the earliest: seven days by default.
     #[serde(default)]
     #[param(example = "7d")]
     within: Option<Length>,
@@ -58,13 +58,13 @@ struct SlotsQuery {
     #[serde(default)]
     #[param(inline, value_type = Option<SiteText>)]
     site: Option<String>,
-    /// Most windows of each site: 20 if left out, at most 1,000.
+    /// Most windows of each site: 20 by default, at most 1,000.
     #[serde(default)]
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
 }
 
-/// A parameter that can be read but makes no sense.
+/// The refusal of a parameter that can be read but makes no sense.
 fn senseless(name: &str, problem: &str) -> HttpFailure {
     Problem::new(Code::BadWindow, problem).key(name).into()
 }
@@ -108,7 +108,7 @@ impl SlotsQuery {
     }
 }
 
-/// Tells when a job could start, site by site and together. Nothing is reserved.
+/// Shows the times at which a job could start, site by site and together. Nothing is reserved.
 #[utoipa::path(
     tag = "reservations",
     params(SlotsQuery),

@@ -1,4 +1,4 @@
-//! What every request can reach.
+//! The state that every request can reach.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,12 +22,12 @@ use super::turns::SubmissionTurns;
 use crate::keys::KeyRing;
 use crate::uploads::Uploads;
 
-/// Longest wait for the first word of all sites, from our start on.
+/// Longest wait for the first report of all sites, from our start on.
 const FIRST_WORDS_MAX: Duration = Duration::from_secs(5);
-/// Between two looks for it.
+/// Time between two checks for it.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What every request can reach; one for all workers.
+/// The state that every request can reach; one for all workers.
 pub struct Edge {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) keys: Arc<KeyRing>,
@@ -48,10 +48,9 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Ties the edge to a control plane. Metrics are registered with `registry`,
-    /// which `/metrics` shows.
+    /// Ties the edge to a control plane. Metrics are registered with `registry`, which `/metrics`
+    /// shows.
     ///
-    /// # Errors
     /// The edge's metrics are registered there already.
     pub fn new(
         backend: Arc<dyn Backend>,
@@ -85,9 +84,9 @@ impl Edge {
         moment.saturating_duration_since(self.started).as_secs()
     }
 
-    /// Waits until each site has said what it has: who asks just after our start what the sites
-    /// would do, or for room at them, is not to be told that they are unknown. Later nobody waits
-    /// for a silent one.
+    /// Waits until each site has reported: a client that asks just after our start what the sites
+    /// would do, or for room at them, must not be answered that they are unknown. Later nobody
+    /// waits for a silent site.
     pub(super) async fn first_words(&self) {
         let is_unknown = || {
             self.backend
@@ -101,10 +100,10 @@ impl Edge {
         }
     }
 
-    /// Leave to hold one more stream open.
+    /// Opens one more stream.
     ///
     /// # Errors
-    /// The key, its address, or all together have as many as they may.
+    /// The key, its address, or all together have as many as allowed.
     pub(super) fn open_stream(&self, caller: &Caller) -> Result<StreamPermit, HttpFailure> {
         let permit = self.streams.open(caller.name(), caller.address())?;
         self.metrics.streams.inc();
@@ -114,18 +113,18 @@ impl Edge {
         })
     }
 
-    /// Tells when the server stops.
+    /// A receiver that is notified when the server stops.
     pub(super) fn stopping(&self) -> watch::Receiver<bool> {
         self.stopping.subscribe()
     }
 
-    /// Ends all streams, so that they do not hold up a stop.
+    /// Ends all streams, so that they do not delay a stop.
     pub(super) fn end_streams(&self) {
         self.stopping.send_replace(true);
     }
 }
 
-/// One open stream; closed when dropped.
+/// A permit for one open stream, which closes when it is dropped.
 pub(super) struct StreamPermit {
     _permit: OpenStream,
     open: prometheus::IntGauge,

@@ -1,4 +1,4 @@
-//! The store: how large it is, and all that is in it.
+//! The store: its size, and its export.
 
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::web::Data;
@@ -17,10 +17,10 @@ pub(super) async fn show(edge: Data<Edge>) -> HandlerResult {
     Ok(HttpResponse::Ok().json(edge.backend.store()))
 }
 
-/// Sends all that is in the store, in the format of `cospan store import`.
+/// Exports the whole store, in the format of `cospan store import`.
 ///
-/// The server goes on meanwhile. If something goes wrong on the way the connection breaks off,
-/// so an export without an end mark is no export.
+/// The server continues meanwhile. If an error occurs on the way the connection breaks off, so an
+/// export without an end mark is no export.
 #[utoipa::path(
     tag = "store",
     responses(

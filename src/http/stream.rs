@@ -20,11 +20,11 @@ use crate::api::v1::event::{ChangeReport, EventReport, ResyncReport};
 use crate::api::v1::happened::ComponentNames;
 use crate::api::v1::problem::{Code, Problem};
 
-/// A comment is sent after this time without changes, so that both sides
-/// notice when the other has gone.
+/// A comment is sent after this time without changes, so that both sides notice when the other has
+/// gone.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// What to follow.
+/// The changes to follow.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
@@ -32,7 +32,7 @@ struct FollowQuery {
     /// Only changes of this job.
     #[serde(deserialize_with = "query::whole")]
     job: Option<u64>,
-    /// Begin after this position; the header `Last-Event-ID` goes before it.
+    /// Begin after this position; the header `Last-Event-ID` overrides it.
     #[serde(deserialize_with = "query::whole")]
     after: Option<u64>,
 }
@@ -41,8 +41,8 @@ struct FollowQuery {
 /// reaches those of others.
 ///
 /// Events are called `job`, with a position in the journal as id. After a break send it as
-/// `Last-Event-ID` to go on. An event `resync` says that changes were missed: read everything
-/// anew; the stream goes on after the position that it names.
+/// `Last-Event-ID` to continue. An event `resync` means that changes were missed: read everything
+/// again; the stream continues after the position that it names.
 #[utoipa::path(
     tag = "events",
     params(
@@ -65,7 +65,7 @@ pub(super) async fn events(
         None => asked.after.map(Seq),
     };
     let permit = edge.open_stream(&caller)?;
-    // Told from here on, so that nothing falls between the position and the first wait.
+    // Subscribed here, so that nothing is lost between the position and the first wait.
     let grown = edge.hub.watch();
     let present = edge.hub.start(&edge.backend);
     let follower = Follower {
@@ -96,7 +96,7 @@ fn event_id(value: &HeaderValue) -> Result<Seq, HttpFailure> {
     })
 }
 
-/// One client of the stream: a position, and nothing that could grow.
+/// A client of the stream: a position, and nothing that could grow.
 struct Follower {
     edge: Data<Edge>,
     grown: watch::Receiver<Seq>,
@@ -118,7 +118,7 @@ impl Follower {
     /// The next piece of the stream; `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         if !self.greeted {
-            // Sends the head on its way before anything happens.
+            // Sends the head before anything happens.
             self.greeted = true;
             return Some(Bytes::from_static(b": hello\n\n"));
         }
@@ -148,7 +148,7 @@ impl Follower {
         }
     }
 
-    /// Waits for something to happen; a heartbeat if nothing does, `None` at the end.
+    /// Waits for changes; returns a heartbeat if there are none, `None` at the end.
     async fn wait(&mut self) -> Option<Option<Bytes>> {
         tokio::select! {
             biased;
@@ -167,8 +167,8 @@ impl Follower {
         };
         let mut wanted = changes.iter().filter(wanted).peekable();
         while let Some(change) = wanted.next() {
-            // Only the last change of a position carries it, so that a client
-            // that resumes after it has seen all of it.
+            // Only the last change of a position carries it, so that a client that resumes after it
+            // has seen all of it.
             let is_last = wanted.peek().is_none_or(|next| next.seq != change.seq);
             write_event(
                 &mut text,

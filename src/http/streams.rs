@@ -1,5 +1,5 @@
-//! How many streams are open: in all, of each key and from each address, so that nobody takes
-//! the places of others.
+//! Bounds on open streams: in all, of each key and from each address, so that nobody takes the
+//! places of others.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use super::failure::HttpFailure;
 use super::settings::HttpSettings;
 use crate::api::v1::problem::{Code, Problem};
 
-/// Who holds streams open.
+/// A party whose open streams are counted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum StreamHolder {
     Everybody,
@@ -19,7 +19,7 @@ enum StreamHolder {
     Address(IpAddr),
 }
 
-/// Those that are open.
+/// The open streams.
 #[derive(Debug)]
 pub(super) struct Streams {
     counts: Arc<Mutex<BTreeMap<StreamHolder, usize>>>,
@@ -28,7 +28,7 @@ pub(super) struct Streams {
     of_address: usize,
 }
 
-/// One that is open; closed when dropped.
+/// An open stream; closed when dropped.
 #[derive(Debug)]
 pub(super) struct OpenStream {
     counts: Arc<Mutex<BTreeMap<StreamHolder, usize>>>,
@@ -45,10 +45,10 @@ impl Streams {
         }
     }
 
-    /// One more.
+    /// Opens one more stream.
     ///
     /// # Errors
-    /// One of the holders has as many as it may.
+    /// One of the holders has as many as allowed.
     pub(super) fn open(
         &self,
         key: &KeyName,

@@ -1,5 +1,5 @@
-//! Submission: the path that must be fast. Bytes are taken apart once, straight
-//! into documents; the control plane is asked once; the answer is written by hand.
+//! Submission: the path that must be fast. Bytes are parsed once, straight into documents; the
+//! control plane is asked once; the answer is written by hand.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -36,12 +36,12 @@ use crate::api::v1::shape::RequestKeyText;
 use crate::keys::Role;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// Longest key of a client: what is added for an array must still fit.
+/// Longest key of a client: the suffix that is added for an array must still fit.
 const MAX_KEY_BYTES: usize = 240;
-/// Of the jobs of a request, so many are looked at for what their user should know.
+/// Most jobs of a request that are checked for warnings to their user.
 const MAX_WARNED: usize = 20;
 
-/// Of so many the ranking of sites is told in a dry run: sites are asked for each.
+/// Most jobs of a dry run whose sites are ranked: sites are asked for each.
 const MAX_RANKED: usize = 20;
 
 /// Parameters of a submission.
@@ -51,17 +51,17 @@ const MAX_RANKED: usize = 20;
 struct SubmitQuery {
     /// Check everything, explain where the jobs would go, accept nothing.
     dry_run: bool,
-    /// Accept a job although no known site can ever hold it.
+    /// Accept a job even if no known site can ever hold it.
     allow_unplaceable: bool,
-    /// Refuse a job that names a site which takes no jobs now (drained, unusable, in a
-    /// maintenance window, silent); else it waits for that site.
+    /// Refuse a job that names a site which takes no jobs now (drained, unusable, in a maintenance
+    /// window, silent); otherwise it waits for that site.
     refuse_closed: bool,
 }
 
 /// Accepts a job, or an array of jobs: all of them or none.
 ///
-/// The answer comes when the jobs are durable. With an `Idempotency-Key` the same
-/// request can be repeated safely: it is answered with the same jobs.
+/// The answer comes when the jobs are durable. With an `Idempotency-Key` the same request can be
+/// repeated safely: it is answered with the same jobs.
 #[utoipa::path(
     tag = "jobs",
     params(
@@ -94,14 +94,14 @@ pub(super) async fn submit(
             .insert(Unread(payload.into_inner()));
         return Err(failure);
     }
-    // Before it is read: what waits for its turn takes no memory here.
+    // Before the body is read: a request that waits for its turn takes no memory here.
     let turn = if turns::may_be_large(&request) {
         Some(edge.turns.of(caller.name()).await)
     } else {
         None
     };
     let bytes = body::read(&request, payload, &edge.settings).await?;
-    // Its turn may have come late.
+    // The turn may have come late.
     caller.may_go_on(&edge)?;
     let is_array = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let body = Body {
@@ -119,7 +119,7 @@ pub(super) async fn submit(
     outcome.map_err(|failure| unless_array(failure, is_array))
 }
 
-/// What was sent.
+/// The body of a submission.
 struct Body {
     bytes: Bytes,
     is_array: bool,
@@ -128,7 +128,7 @@ struct Body {
     turn: Option<SubmissionTurn>,
 }
 
-/// Has jobs accepted. Many of them are read and checked apart from the threads that serve requests.
+/// Submits jobs. Many jobs are parsed and checked apart from the threads that serve requests.
 async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResult {
     let waiting_edge = edge.clone();
     let backend = edge.backend.clone();
@@ -173,8 +173,8 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResul
     accepted(&*backend, answer).map_err(|failure| at_origin(failure, &origins))
 }
 
-/// Works out what would become of jobs. That can take long, so it is done apart from the threads
-/// that serve requests, and within bounds.
+/// Runs a dry run. It can take long, so it is done apart from the threads that serve requests, and
+/// within bounds.
 async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> HandlerResult {
     edge.first_words().await;
     let dry_run = edge.dry_runs.begin(caller.name())?;
@@ -204,8 +204,8 @@ async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> HandlerResult {
         .body(written))
 }
 
-/// Refuses a job that reads a file which the key does not see, as one that is not registered, and
-/// one whose output has the name of another key's file: it would not take it.
+/// Refuses a job that reads a file which the key does not see, like one that is not registered; and
+/// a job whose output has the name of another key's file, as it could not replace that.
 fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(), HttpFailure> {
     let mut sight = None;
     for (index, job) in jobs.iter().enumerate() {
@@ -247,8 +247,7 @@ fn registered_names(component: &ComponentSpec) -> impl Iterator<Item = &LogicalN
         })
 }
 
-/// The jobs of a request, and the position of the document that each is of: a sweep stands
-/// for many.
+/// The jobs of a request, with the position of each one's document: a sweep stands for many jobs.
 fn submissions(
     edge: &Edge,
     caller: &Caller,
@@ -301,7 +300,7 @@ fn submissions(
     Ok((submissions, origins))
 }
 
-/// What the documents of a request ask for, with their positions.
+/// The specifications in the documents of a request, with their positions.
 fn specs(
     bytes: &Bytes,
     is_array: bool,
@@ -331,7 +330,7 @@ fn specs(
     if let [(_, asked)] = &specs[..]
         && !is_array
         && asked.spec.run.task.is_none()
-        // Times may be relative to when they are read.
+        // Times may be relative to the time of reading.
         && asked.spec.run.reservation.is_none()
     {
         repeated::remember(bytes, asked);
@@ -339,7 +338,7 @@ fn specs(
     Ok(specs)
 }
 
-/// The control plane counts jobs, the client its documents.
+/// Translates a position: the control plane counts jobs, the client its documents.
 fn at_origin(mut failure: HttpFailure, origins: &[usize]) -> HttpFailure {
     let origin = failure
         .0
@@ -354,7 +353,7 @@ fn at_index(mut failure: HttpFailure, index: usize) -> HttpFailure {
     failure
 }
 
-/// A single job has no index.
+/// Removes the index for a single job, which has none.
 fn unless_array(mut failure: HttpFailure, is_array: bool) -> HttpFailure {
     if !is_array {
         failure.0.index = None;
@@ -372,8 +371,8 @@ fn accepted(backend: &dyn Backend, answer: Result<ApiAnswer, ApiRefusal>) -> Han
     }
 }
 
-/// Works out what would become of jobs. Also returns those that say how the sites are ranked which
-/// may promise their starts, each with its place in the report: these sites have to be asked.
+/// Previews jobs. Also returns those whose users gave preferences for reservations, each with its
+/// place in the report: the sites that may grant these have to be asked.
 fn preview(
     backend: &dyn Backend,
     by: &KeyName,
@@ -398,7 +397,7 @@ fn preview(
         }
         let refused = |refusal: ApiRefusal| at_index(refusal.into(), index);
         if !is_shown {
-            // All are checked, and ask for the same: one is shown.
+            // All are checked; as they ask for the same, one is shown.
             backend.would_accept(by, submission).map_err(refused)?;
             continue;
         }
@@ -413,8 +412,8 @@ fn preview(
     Ok((report, ranked))
 }
 
-/// The answer, as [`SubmittedReport`] would be written. Of a sweep the first run is warned of,
-/// as all ask for the same.
+/// Writes the answer, in the form of [`SubmittedReport`]. For a sweep the warning is for the first
+/// run, as all ask for the same.
 fn submitted(jobs: &[SubmittedJob], warning: impl Fn(JobId) -> Option<String>) -> HttpResponse {
     let mut text = Vec::with_capacity(16 + 40 * jobs.len());
     text.extend_from_slice(b"{\"jobs\":[");
@@ -467,8 +466,8 @@ fn documents(bytes: &[u8], is_array: bool, most: usize) -> Result<Vec<JobDocumen
     Ok(documents)
 }
 
-/// From a document to what it stands for. Bounds, names of files and the sites
-/// are the control plane's to judge.
+/// Turns a document into its specifications. The control plane checks bounds, names of files and
+/// sites.
 fn specify(
     document: JobDocument,
     settings: &HttpSettings,
@@ -509,8 +508,8 @@ fn idempotency_key(request: &HttpRequest) -> Result<Option<IdempotencyKey>, Http
         .map_err(|error| wrong(error.to_string()))
 }
 
-/// The name of one job of a request: the key itself, with its index in an array and, after
-/// the first, the number of its run in a sweep.
+/// The name of one job of a request: the key itself, with its index in an array and, after the
+/// first, the number of its run in a sweep.
 fn named(
     key: &IdempotencyKey,
     (index, task): (Option<usize>, Option<u32>),

@@ -1,5 +1,5 @@
-//! Removes what was uploaded and nobody needs any more: what was given up, what is at a site
-//! though its name is forgotten, and what a site kept of a try that another one ended.
+//! Removes uploads that nobody needs any more: those that were given up, files at a site whose name
+//! is forgotten, and what a site kept of a try that another one ended.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::landing::{self, blocking, forget_there};
 use super::state::Edge;
 use crate::uploads::{Record, Upload};
 
-/// Between two looks.
+/// Time between two rounds.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Also if uploads are kept for a shorter time.
+/// Least time, if uploads are kept for a shorter one.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 
-/// Looks again and again, as long as the server runs. One that only reads its store knows neither
-/// names nor jobs, and so of nothing that it is not needed.
+/// Tidies up again and again, as long as the server runs. A server that only reads its store knows
+/// neither names nor jobs, and so cannot tell what is needed.
 pub(super) async fn tidy(edge: Data<Edge>) {
     if edge.backend.read_only().is_some() {
         return;
@@ -35,7 +35,7 @@ pub(super) async fn tidy(edge: Data<Edge>) {
                 .iter()
                 .filter(|upload| is_over(&edge, &upload.record()))
             {
-                // Somebody works on it.
+                // Another task works on it.
                 let Ok(_turn) = upload.turn.try_lock() else {
                     continue;
                 };
@@ -52,11 +52,11 @@ fn is_over(edge: &Edge, record: &Record) -> bool {
     !record.is_open() || edge.uploads.is_stale(record)
 }
 
-/// What is needed at sites.
+/// The files and contents that are needed at sites.
 struct Needed {
-    /// A name stands for them.
+    /// Files for which a name stands.
     files: BTreeSet<(SiteName, RelPath)>,
-    /// Unfinished jobs read them.
+    /// Contents that unfinished jobs read.
     contents: BTreeSet<Digest>,
 }
 
@@ -127,7 +127,8 @@ async fn tidied(
     }
 }
 
-/// A site that is not configured any more has nothing that could be removed.
+/// Returns true if the upload is gone from the site; a site that is no longer configured has
+/// nothing to remove.
 async fn is_removed(edge: &Edge, record: &Record, site: &SiteName) -> bool {
     let is_known = edge
         .backend

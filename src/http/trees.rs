@@ -1,4 +1,4 @@
-//! Directories that components left: what is in them. Their files are read one by one.
+//! The contents of directories that components left. Their files are read one by one.
 
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, get};
@@ -18,18 +18,18 @@ use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::shape::{ComponentText, PathText};
 use crate::api::v1::tree::TreeReport;
 
-/// Whose directory.
+/// The attempt whose directory to list.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct TreeQuery {
-    /// Of this attempt; the latest if left out.
+    /// Of this attempt; the latest by default.
     attempt: Option<u32>,
 }
 
-/// Lists what is below a directory that a component left.
+/// Lists the contents of a directory that a component left.
 ///
-/// Its files are read as outputs, by the directory's path and theirs.
+/// Its files are read as outputs, by the directory's path followed by their own.
 #[utoipa::path(
     tag = "jobs",
     params(
@@ -59,7 +59,7 @@ pub(super) async fn tree(
         attempt,
         path: path.clone(),
     };
-    // Sites need long for large ones: as many are listed at a time as streams may be open.
+    // Sites need long for large directories: no more are listed at a time than streams may be open.
     let _permit = edge.open_stream(&caller)?;
     let listing = match edge.backend.list(&order).await {
         Ok(Some(listing)) => listing,
@@ -78,7 +78,7 @@ pub(super) async fn tree(
     Ok(HttpResponse::Ok().json(report))
 }
 
-/// Why there is no file to be read where an attempt should have left one.
+/// The refusal if there is no file to read where an attempt should have left one.
 pub(super) async fn instead_of_a_file(
     edge: &Edge,
     job: &Job,

@@ -1,6 +1,6 @@
 //! Turns of large submissions: many jobs take milliseconds to read and to store, during which a
-//! request of another key would wait. So a key has few of them worked on at once, and waits for
-//! itself.
+//! request of another key would wait. So few requests of one key are worked on at once, and the key
+//! waits for itself.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +12,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A body of more bytes is large.
 const LARGE_BYTES: usize = 32 << 10;
-/// Those of one key that are worked on at once: one is read while another is stored.
+/// Requests of one key that are worked on at once: one is read while another is stored.
 const AT_ONCE: usize = 2;
 
 /// Turns by key.
 #[derive(Debug, Default)]
 pub(super) struct SubmissionTurns(Mutex<BTreeMap<KeyName, Arc<Semaphore>>>);
 
-/// One turn; the next begins when it is dropped.
+/// A turn; the next begins when it is dropped.
 #[derive(Debug)]
 pub(super) struct SubmissionTurn {
     _held: Option<OwnedSemaphorePermit>,
@@ -34,21 +34,21 @@ impl SubmissionTurns {
                 .or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)))
                 .clone()
         };
-        // Nobody closes it.
+        // Nobody closes the semaphore.
         SubmissionTurn {
             _held: turns.acquire_owned().await.ok(),
         }
     }
 }
 
-/// Whether what is about to be read may be long: it says so, or does not say how long it is.
+/// Returns true if the body may be long: its declared length is large, or it declares none.
 pub(super) fn may_be_large(request: &HttpRequest) -> bool {
     let length = request.headers().get(CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     length.is_none_or(|length| length > LARGE_BYTES)
 }
 
-/// Whether a submission takes its turn: it is long, or one document stands for many jobs.
+/// Returns true if a submission takes a turn: it is long, or one document stands for many jobs.
 pub(super) fn is_large(body: &[u8]) -> bool {
     const SWEEP: &[u8] = b"\"sweep\"";
     body.len() > LARGE_BYTES || body.windows(SWEEP.len()).any(|part| part == SWEEP)

@@ -1,6 +1,6 @@
 //! Answers to requests whose body is not worth reading: without a key, without the role, or too
-//! long. A short rest of a body is read, so that the connection can be used again; a longer
-//! one is left where it is, and the connection is cut off once the answer is out.
+//! long. A short rest of a body is read, so that the connection can be reused; a longer one is
+//! left, and the connection is cut once the answer is sent.
 
 use std::time::Duration;
 
@@ -14,32 +14,32 @@ use futures_util::{Stream, StreamExt, stream};
 use super::failure::HttpFailure;
 use crate::api::v1::problem::Code;
 
-/// How much of a body is read, and for how long.
+/// The bytes of a body that are read, and the time for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UnreadLimits {
     bytes: usize,
     time: Duration,
 }
 
-/// With who has no key, or not the role.
+/// For callers without a key or without the role.
 pub(super) const LITTLE: UnreadLimits = UnreadLimits {
     bytes: 16 << 10,
     time: Duration::from_millis(250),
 };
-/// With who may ask: most clients read no answer before they have sent everything.
+/// For callers with permission: most clients read no answer before they have sent everything.
 pub(super) const MUCH: UnreadLimits = UnreadLimits {
     bytes: 64 << 20,
     time: Duration::from_secs(5),
 };
 
-/// Before the cut: a connection that is cut while data arrive is reset, and with it goes an answer
-/// that was not read yet.
+/// Pause before the cut: a connection that is cut while data arrive is reset, and with it goes an
+/// answer that was not read yet.
 const LINGER: Duration = Duration::from_millis(500);
 
 /// A body of which nothing was read, left by a handler for the gate.
 pub(super) struct Unread(pub(super) Payload);
 
-/// The answer, with the connection's end behind it unless the rest of the body is short.
+/// Returns the answer, and ends the connection after it unless the rest of the body is short.
 pub(super) async fn turn_away<B: MessageBody + 'static>(
     response: HttpResponse<B>,
     mut payload: Payload,
@@ -83,8 +83,8 @@ fn cut_off<B: MessageBody + 'static>(
     )))
 }
 
-/// The whole answer, and then an error, which is how the HTTP layer is told to cut a connection.
-/// As long as the body is held and not read, no more of it is taken from the client.
+/// The whole answer, and then an error, which makes the HTTP layer cut the connection. As long as
+/// the body is held and not read, no more of it is taken from the client.
 fn pieces(text: Bytes, payload: Payload) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
     stream::unfold((Some(text), payload), |(text, payload)| async move {
         if let Some(text) = text {

@@ -1,5 +1,5 @@
-//! Files that users send: announced, sent piece by piece, and completed. A piece that was
-//! acknowledged is kept, so that a client goes on after a cut or a restart where it stood.
+//! Files that users send: announced, sent piece by piece, and completed. An acknowledged piece is
+//! kept, so that a client continues after a cut or a restart where it stood.
 
 use std::sync::Arc;
 
@@ -24,24 +24,24 @@ use crate::uploads::{Record, Upload, UploadError};
 /// Most bytes of a file's name that go into a logical name.
 const NAME_PART_MAX: usize = 128;
 
-/// Where a piece belongs.
+/// The place of a piece.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct PieceQuery {
-    /// How much of the file comes before it: the upload's `offset`.
+    /// Bytes of the file before the piece: the upload's `offset`.
     #[serde(deserialize_with = "query::offset")]
     offset: u64,
 }
 
-/// Which uploads to list.
+/// The selection of uploads to list.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct UploadListQuery {
-    /// Go on after this id: `next` of the page before.
+    /// Continue after this id: `next` of the previous page.
     after: Option<String>,
-    /// Most rows of the page: 100 if left out, at most 1,000.
+    /// Most rows of the page: 100 by default, at most 1,000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
 }
@@ -91,10 +91,10 @@ impl From<UploadError> for HttpFailure {
     }
 }
 
-/// Announces a file, or goes on with an upload that was announced alike and not completed.
+/// Announces a file, or continues an upload that was announced alike and not completed.
 ///
-/// Nothing is to be sent if the answer's state is `done`: the file is there already. Otherwise
-/// its bytes are sent from `offset` on, in pieces, and then it is completed.
+/// Nothing is to be sent if the answer's state is `done`: the file is there already. Otherwise its
+/// bytes are sent from `offset` on, in pieces, and then it is completed.
 #[utoipa::path(
     tag = "uploads",
     request_body = UploadRequest,
@@ -137,7 +137,7 @@ pub(super) async fn begin(
     Ok(HttpResponse::Created().json(report(&edge, &upload)?))
 }
 
-/// What is there already, if it is; else it may be begun.
+/// The report of a file that is there already; `None` if the upload may begin.
 fn judge(
     edge: &Edge,
     caller: &Caller,
@@ -225,7 +225,7 @@ fn there_already(edge: &Edge, file: &FileReport) -> UploadReport {
 fn report(edge: &Edge, upload: &Upload) -> Result<UploadReport, HttpFailure> {
     let record = upload.record();
     let arrived = edge.uploads.arrived(&record)?;
-    // Whoever lands it has its turn.
+    // The landing of the upload holds its turn.
     let is_busy = || upload.turn.try_lock().is_err();
     let state = match record.placed {
         Some(_) => UploadState::Done,
@@ -244,7 +244,7 @@ fn report(edge: &Edge, upload: &Upload) -> Result<UploadReport, HttpFailure> {
     })
 }
 
-/// One that the caller may see; those of others are not there.
+/// Finds an upload that the caller may see; those of others do not exist for it.
 fn find(edge: &Edge, caller: &Caller, id: &str) -> Result<Arc<Upload>, HttpFailure> {
     let is_seen = |record: Record| caller.reaches(&record.owner) && !record.given_up;
     let upload = edge
@@ -292,7 +292,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
                 .and_then(|last: &UploadReport| last.id.clone());
             break;
         }
-        // One that is just being forgotten is over.
+        // An upload that is being forgotten right now is over.
         uploads.extend(report(&edge, &upload));
     }
     Ok(HttpResponse::Ok().json(UploadPage { uploads, next }))
@@ -309,9 +309,9 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> 
     Ok(HttpResponse::Ok().json(report(&edge, &*find(&edge, &caller, &id)?)?))
 }
 
-/// Sends the next piece, which is kept durably once this is answered.
+/// Appends the next piece, which is durable once this is answered.
 ///
-/// A piece that is not the next is refused with 409.
+/// A piece that is not the next one is refused with 409.
 #[utoipa::path(
     tag = "uploads",
     params(PieceQuery, ("id" = String, Path, description = "Its id")),
@@ -329,11 +329,11 @@ pub(super) async fn append(
     let asked: PieceQuery = query::read(&request)?;
     let upload = find(&edge, &caller, &id)?;
     let bytes = body::read(&request, payload, &edge.settings).await?;
-    // Nobody waits with a piece in hand: many of them would fill the memory.
+    // No request waits with a piece in memory: many of them would fill it.
     let turn = upload.turn.clone().try_lock_owned().map_err(|_| busy())?;
     let kept = upload.clone();
     landing::blocking(&edge, move |uploads| {
-        // Also if the client is gone meanwhile, whoever comes next comes after this.
+        // Even if the client has gone meanwhile, the next request comes after this one.
         let _turn = turn;
         uploads.append(&kept, asked.offset, &bytes)
     })
@@ -341,7 +341,7 @@ pub(super) async fn append(
     Ok(HttpResponse::Ok().json(report(&edge, &upload)?))
 }
 
-/// Has what was sent checked, brought to a site, and registered under its name.
+/// Completes an upload: its content is checked, brought to a site, and registered under its name.
 ///
 /// The answer comes once the file is there; if that takes longer than some seconds it is 202, and
 /// the request is to be repeated.
@@ -362,7 +362,7 @@ pub(super) async fn complete(edge: Data<Edge>, caller: Caller, id: Path<String>)
     }
 }
 
-/// Gives an upload up. A file that it has become stays.
+/// Abandons an upload. A file that it has become stays.
 #[utoipa::path(
     tag = "uploads",
     params(("id" = String, Path, description = "Its id")),
@@ -383,7 +383,7 @@ pub(super) async fn abandon(edge: Data<Edge>, caller: Caller, id: Path<String>) 
         if record.touched.is_empty() {
             uploads.forget(&upload)
         } else {
-            // What may lie at a site is removed there first, by whoever tidies up.
+            // The tidying removes what may lie at a site first.
             uploads.note(&upload, |record| record.given_up = true)
         }
     })

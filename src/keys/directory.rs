@@ -14,9 +14,9 @@ use crate::api::v1::Instant;
 /// Name of the key that is made at the first start.
 pub const FIRST_KEY: &str = "admin";
 
-/// Most keys there may be.
+/// Largest number of keys.
 const MAX_KEYS: usize = 10_000;
-/// Version of the key file. In the first there were no ranks, and every key could do everything.
+/// Version of the key file. The first version had no ranks, and every key could do everything.
 const VERSION: u32 = 2;
 const VERSION_WITHOUT_RANKS: u32 = 1;
 const KEY_FILE: &str = "keys.toml";
@@ -25,21 +25,21 @@ const TOKEN_FILE: &str = "admin.token";
 const HEADER: &str = "# Keys of this Cospan server: names and hashes, no secrets.\n\
                       # Change it with `cospan key`.\n\n";
 
-/// What is known of a key: all but its secret.
+/// Everything that is known about a key, except its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// Its name.
+    /// The name of the key.
     pub name: KeyName,
-    /// When it was made.
+    /// When the key was made.
     pub created: Timestamp,
-    /// What it may do.
+    /// The roles of the key.
     pub roles: Roles,
-    /// Hash of its token.
+    /// Hash of the token.
     pub(super) hash: blake3::Hash,
 }
 
 impl KeyInfo {
-    /// The first characters of its token's hash, to tell keys apart.
+    /// Returns the first characters of the token's hash, to tell keys apart.
     pub fn fingerprint(&self) -> String {
         self.hash.to_hex().chars().take(12).collect()
     }
@@ -60,34 +60,34 @@ struct WrittenKey {
     name: String,
     created: Instant,
     blake3: String,
-    /// One rank among them, unless the file is of before there were any.
+    /// Exactly one of them is a rank, unless the file is older than ranks.
     #[serde(default)]
     roles: Vec<String>,
 }
 
-/// Where the keys of a server are kept.
+/// The directory that keeps the keys of a server.
 #[derive(Debug, Clone)]
 pub struct KeyDirectory {
     path: PathBuf,
 }
 
 impl KeyDirectory {
-    /// Keys kept in this directory. Nothing is touched yet.
+    /// Uses the keys in this directory. Touches nothing yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Where the key file is.
+    /// Returns the path of the key file.
     pub fn key_file(&self) -> PathBuf {
         self.path.join(KEY_FILE)
     }
 
-    /// Where the secret of the first key is put, for the command line on the same machine.
+    /// Returns the path of the first key's secret, for the command line on the same machine.
     pub fn token_file(&self) -> PathBuf {
         self.path.join(TOKEN_FILE)
     }
 
-    /// All keys, in the order in which they were made; none if there is no file yet.
+    /// Lists all keys, in the order in which they were made; none if there is no file yet.
     ///
     /// # Errors
     /// The file can be read by others, belongs to somebody else, or is damaged.
@@ -99,10 +99,11 @@ impl KeyDirectory {
         }
     }
 
-    /// Whether the file is of before there were ranks, so that all of its keys are administrators
-    /// without anybody having said so. The next change of the file makes it explicit.
+    /// Returns true if the file is older than ranks, so that all its keys are administrators
+    /// although nobody said so. The next change of the file makes it explicit.
     ///
     /// # Errors
+    ///
     /// As for [`KeyDirectory::list`].
     pub fn is_without_ranks(&self) -> Result<bool, KeyError> {
         let path = self.key_file();
@@ -141,12 +142,13 @@ impl KeyDirectory {
         Ok(token)
     }
 
-    /// Gives a key a role, or takes it away; a rank takes the place of the one before. Running
-    /// servers heed it from their next look at the file on. Its roles afterwards; what it had
-    /// already, or had not, is no error.
+    /// Gives a key a role, or removes it; a new rank replaces the old one. Running servers notice
+    /// it when they next read the file. Returns the roles afterwards. It is no error to give a role
+    /// that the key has, or to remove one that it lacks.
     ///
     /// # Errors
-    /// There is no such key, a rank is to be taken away, or the file cannot be changed.
+    ///
+    /// There is no such key, a rank is to be removed, or the file cannot be changed.
     pub fn set_role(&self, name: &KeyName, role: Role, given: bool) -> Result<Roles, KeyError> {
         private::check_directory(&self.path)?;
         let _held = private::lock(&self.path.join(LOCK_FILE))?;
@@ -164,9 +166,10 @@ impl KeyDirectory {
         Ok(roles)
     }
 
-    /// Removes a key. Running servers refuse it from their next look at the file on.
+    /// Removes a key. Running servers refuse it once they have read the file again.
     ///
     /// # Errors
+    ///
     /// There is no such key, or it is the last one.
     pub fn remove(&self, name: &KeyName) -> Result<(), KeyError> {
         private::check_directory(&self.path)?;
@@ -180,7 +183,7 @@ impl KeyDirectory {
         }
         let removed = keys.remove(at);
         self.write(&keys)?;
-        // The secret that the command line finds by itself would be of no use any more.
+        // The secret that the command line finds by itself would be useless from now on.
         if self
             .local_token()?
             .is_some_and(|token| token.hash() == removed.hash)
@@ -190,10 +193,11 @@ impl KeyDirectory {
         Ok(())
     }
 
-    /// Makes the first key and puts its secret beside the key file, unless there
-    /// are keys. Tells whether it did.
+    /// Makes the first key and puts its secret beside the key file, unless there are keys. Returns
+    /// true if it made the key.
     ///
     /// # Errors
+    ///
     /// The directory or file cannot be made, or others can read or change it.
     pub fn ensure_first(&self, now: Timestamp) -> Result<bool, KeyError> {
         private::prepare_directory(&self.path)?;
@@ -202,11 +206,11 @@ impl KeyDirectory {
         if !keys.is_empty() {
             return Ok(false);
         }
-        // The secret first: after a crash in between, the next start makes both anew.
+        // The secret comes first: after a crash in between, the next start makes both again.
         let token = SecretToken::random()?;
         private::write(&self.token_file(), &format!("{}\n", token.secret()))?;
         let name = KeyName::new(FIRST_KEY).map_err(|error| KeyError::Unknown(error.to_string()))?;
-        // Whoever can read its secret can change the key file as well.
+        // Administrator, because whoever can read the secret can change the key file as well.
         let roles = Roles::of([Role::Administrator])?;
         self.write(&[KeyInfo {
             name,
@@ -217,10 +221,11 @@ impl KeyDirectory {
         Ok(true)
     }
 
-    /// The secret of the first key, if it is still there: how the command line on
-    /// the same machine gets in.
+    /// Returns the secret of the first key, if it is still there: the command line on the same
+    /// machine uses it.
     ///
     /// # Errors
+    ///
     /// The file can be read by others, or belongs to somebody else.
     pub fn local_token(&self) -> Result<Option<SecretToken>, KeyError> {
         let path = self.token_file();
@@ -271,7 +276,7 @@ fn written(path: &Path, text: &str) -> Result<WrittenKeys, KeyError> {
     }
 }
 
-/// Reads a key file's text.
+/// Parses the text of a key file.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<KeyInfo>, KeyError> {
     let damaged = |problem: String| KeyError::Damaged {
         path: path.into(),

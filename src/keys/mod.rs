@@ -5,8 +5,8 @@
 //! it lets anybody in. The name of a key owns the jobs that were submitted with
 //! it and stands beside every command in the journal.
 //!
-//! What a key may do is said by its [`Roles`]; which of them each address needs, by the table
-//! of the HTTP edge.
+//! The [`Roles`] of a key say what it may do; the table of the HTTP edge says which role each
+//! address needs.
 //!
 //! Deliberately absent: passwords, and keys that the server could show again.
 
@@ -28,7 +28,7 @@ pub use seal::seal;
 use thiserror::Error;
 pub use token::SecretToken;
 
-/// Why keys cannot be read or changed.
+/// The reason why keys cannot be read or changed.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum KeyError {

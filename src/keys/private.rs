@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::KeyError;
 
-/// More than any key file has; a larger one is not ours.
+/// Larger than any key file; a larger file is not ours.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> KeyError {
@@ -30,8 +30,7 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), KeyError> {
     }
 }
 
-/// Makes the directory if it is missing; else checks that nobody else can
-/// change what is in it.
+/// Makes the directory if it is missing; else checks that nobody else can change its content.
 pub(super) fn prepare_directory(path: &Path) -> Result<(), KeyError> {
     cospan_durable::make_directory(path).map_err(io("create", path))?;
     check_directory(path)
@@ -57,7 +56,7 @@ pub(super) fn check_directory(path: &Path) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// Opens a file that must be ours alone; `None` if there is none.
+/// Opens a file that only we may access; `None` if there is none.
 pub(super) fn open(path: &Path) -> Result<Option<(File, Metadata)>, KeyError> {
     let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
@@ -88,7 +87,7 @@ pub(super) fn open(path: &Path) -> Result<Option<(File, Metadata)>, KeyError> {
     Ok(Some((file, found)))
 }
 
-/// Reads a file that must be ours alone; `None` if there is none.
+/// Reads a file that only we may access; `None` if there is none.
 pub(super) fn read(path: &Path) -> Result<Option<(String, Metadata)>, KeyError> {
     let Some((file, found)) = open(path)? else {
         return Ok(None);
@@ -108,8 +107,8 @@ pub(super) fn read(path: &Path) -> Result<Option<(String, Metadata)>, KeyError> 
     Ok(Some((text, found)))
 }
 
-/// Puts a file in place as a whole: a reader sees the old text or the new one,
-/// and the new one survives a power cut.
+/// Replaces a file as a whole: a reader sees the old text or the new one, and the new one survives
+/// a power cut.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), KeyError> {
     cospan_durable::replace(path, text.as_bytes()).map_err(io("write", path))
 }
@@ -122,7 +121,7 @@ pub(super) fn remove(path: &Path) -> Result<(), KeyError> {
     }
 }
 
-/// Holds everybody else off until it is dropped.
+/// Locks out everybody else until the result is dropped.
 pub(super) fn lock(path: &Path) -> Result<File, KeyError> {
     let options = OpenOptions::new()
         .create(true)

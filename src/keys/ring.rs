@@ -1,4 +1,4 @@
-//! The keys that a running server knows: read at start, and again when the file changes.
+//! The keys that a running server knows. They are read at start, and again when the file changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -13,21 +13,21 @@ use super::directory::{KeyDirectory, parse};
 use super::token::{SecretToken, hash};
 use super::{KeyError, Role, Roles, private};
 
-/// One key that is let in.
+/// A key that is let in.
 #[derive(Debug)]
 pub struct Member {
-    /// Its name.
+    /// The name of the key.
     pub name: KeyName,
-    /// What it may do.
+    /// The roles of the key.
     pub roles: Roles,
     hash: blake3::Hash,
-    /// The second of its latest request, and how many there were in it.
+    /// The second of the latest request, and the number of requests in it.
     window: AtomicU64,
 }
 
 impl Member {
-    /// Counts a request; whether it is within `limit` requests for this second.
-    /// Approximate while two seconds meet.
+    /// Counts a request. Returns true if it is within `limit` requests for this second. Approximate
+    /// while two seconds meet.
     pub fn admit(&self, now_s: u64, limit: u32) -> bool {
         let second = now_s & 0xffff_ffff;
         let seen = self.window.load(Ordering::Relaxed);
@@ -42,7 +42,7 @@ impl Member {
 
 type KeyMembers = BTreeMap<[u8; 32], Arc<Member>>;
 
-/// What changes when a file is replaced or written.
+/// The metadata that changes when a file is replaced or written.
 type KeyFileStamp = (u64, u64, i64, i64);
 
 /// The keys that are let in.
@@ -51,7 +51,7 @@ pub struct KeyRing {
     directory: KeyDirectory,
     members: ArcSwap<KeyMembers>,
     seen: Mutex<Option<KeyFileStamp>>,
-    /// How often they were read.
+    /// Number of times that the keys were read.
     read: watch::Sender<u64>,
 }
 
@@ -73,7 +73,7 @@ impl KeyRing {
         Ok(ring)
     }
 
-    /// The key that this token belongs to.
+    /// Returns the key that this token belongs to.
     pub fn find(&self, token: &[u8]) -> Option<Arc<Member>> {
         if token.len() > SecretToken::MAX_BYTES {
             return None;
@@ -81,12 +81,12 @@ impl KeyRing {
         let given = hash(token);
         let members = self.members.load();
         let member = members.get(given.as_bytes())?;
-        // Looking up by hash tells nothing about a token that is not known; the
-        // comparison of `blake3::Hash` takes the same time wherever they differ.
+        // A lookup by hash reveals nothing about an unknown token; the comparison of `blake3::Hash`
+        // takes the same time wherever they differ.
         (member.hash == given).then(|| member.clone())
     }
 
-    /// What has become of a key; `None` if it was removed.
+    /// Returns the present state of a key; `None` if it was removed.
     pub fn now(&self, member: &Member) -> Option<Arc<Member>> {
         let members = self.members.load();
         members
@@ -95,12 +95,12 @@ impl KeyRing {
             .cloned()
     }
 
-    /// Told whenever keys have changed.
+    /// Subscribes to changes of the keys.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.read.subscribe()
     }
 
-    /// The keys that may do now what needs a role.
+    /// Lists the keys that have this role now.
     pub fn names_with(&self, role: Role) -> BTreeSet<KeyName> {
         let members = self.members.load();
         let with = members.values().filter(|member| member.roles.allow(role));
@@ -112,15 +112,16 @@ impl KeyRing {
         self.members.load().len()
     }
 
-    /// Whether nobody is let in.
+    /// Returns true if no key is let in.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Reads the file again if it has changed; tells whether it had. On an error
-    /// the keys stay as they were.
+    /// Reads the file again if it has changed. Returns true if it had. After an error the keys stay
+    /// as they were.
     ///
     /// # Errors
+    ///
     /// As for [`KeyRing::open`].
     pub fn refresh(&self) -> Result<bool, KeyError> {
         let path = self.directory.key_file();
@@ -138,7 +139,7 @@ impl KeyRing {
         let old = self.members.load();
         let members = parse(&path, &text)?.into_iter().map(|key| {
             let id = *key.hash.as_bytes();
-            // A key that stays keeps its count.
+            // A key that stays keeps its count of requests.
             let member = old
                 .get(&id)
                 .filter(|member: &&Arc<Member>| {

@@ -1,4 +1,4 @@
-//! What a key may do.
+//! The roles of keys.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,26 +6,26 @@ use std::str::FromStr;
 
 use super::KeyError;
 
-/// What a key is for. The first four are ranks: each may do all that those before it may.
-/// The others stand beside them and are given by name only.
+/// A role of a key. The first four are ranks: each may do everything that those before it may. The
+/// others stand beside them and are given by name only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Looks, and changes nothing.
+    /// Reads, and changes nothing.
     Reader,
-    /// Submits jobs and registers files, and steers its own.
+    /// Submits jobs and registers files, and steers its own jobs.
     User,
     /// Steers sites.
     Operator,
-    /// Reaches the jobs and files of every key, and the store.
+    /// Accesses the jobs and files of every key, and the store.
     Administrator,
     /// Injects faults at sites on purpose.
     Chaos,
-    /// Asks for any class of placement queue, whatever the rules of the configuration.
+    /// Asks for any priority, whatever the rules of the configuration.
     Priority,
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Role; 6] = [
         Role::Reader,
         Role::User,
@@ -35,7 +35,7 @@ impl Role {
         Role::Priority,
     ];
 
-    /// Its name in the key file and on the command line.
+    /// Returns the name in the key file and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::Reader => "reader",
@@ -47,7 +47,7 @@ impl Role {
         }
     }
 
-    /// Whether it is one of those of which a key has exactly one.
+    /// Returns true if this is a rank: every key has exactly one.
     pub fn is_rank(self) -> bool {
         self <= Role::Administrator
     }
@@ -69,7 +69,7 @@ impl FromStr for Role {
     }
 }
 
-/// All that one key may do: one rank, and what stands beside it.
+/// All roles of one key: one rank, and any roles beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roles {
     rank: Role,
@@ -77,7 +77,7 @@ pub struct Roles {
 }
 
 impl Default for Roles {
-    /// Those of a key of which nothing is said.
+    /// Returns the roles of a key without any named role.
     fn default() -> Self {
         Self {
             rank: Role::User,
@@ -87,9 +87,10 @@ impl Default for Roles {
 }
 
 impl Roles {
-    /// Those of a key of which this is said; of the default rank if none is named.
+    /// Returns the roles of a key with these named roles; the default rank if no rank is named.
     ///
     /// # Errors
+    ///
     /// Two ranks are named.
     pub fn of(named: impl IntoIterator<Item = Role>) -> Result<Self, KeyError> {
         let (ranks, beside): (BTreeSet<_>, BTreeSet<_>) =
@@ -104,7 +105,8 @@ impl Roles {
         }
     }
 
-    /// Those of a key that was made before there were ranks, when every key could do everything.
+    /// Returns the roles of a key that was made before there were ranks, when every key could do
+    /// everything.
     pub(super) fn of_old(beside: impl IntoIterator<Item = Role>) -> Self {
         let beside = beside.into_iter().filter(|role| !role.is_rank()).collect();
         Self {
@@ -113,7 +115,7 @@ impl Roles {
         }
     }
 
-    /// Whether a key with these may do what needs this role.
+    /// Returns true if a key with these roles may do what needs this role.
     pub fn allow(&self, role: Role) -> bool {
         if role.is_rank() {
             self.rank >= role
@@ -122,7 +124,7 @@ impl Roles {
         }
     }
 
-    /// With this role too; a rank takes the place of the one before.
+    /// Adds this role; a rank replaces the previous one.
     pub(super) fn grant(&mut self, role: Role) {
         if role.is_rank() {
             self.rank = role;
@@ -131,10 +133,11 @@ impl Roles {
         }
     }
 
-    /// Without this role.
+    /// Removes this role.
     ///
     /// # Errors
-    /// It is a rank: every key has one.
+    ///
+    /// The role is a rank: every key has one.
     pub(super) fn revoke(&mut self, role: Role) -> Result<(), KeyError> {
         if role.is_rank() {
             return Err(KeyError::Rank(role));
@@ -143,7 +146,7 @@ impl Roles {
         Ok(())
     }
 
-    /// Its rank, then the others by name.
+    /// Iterates over the rank, then the other roles by name.
     pub fn iter(&self) -> impl Iterator<Item = Role> {
         std::iter::once(self.rank).chain(self.beside.iter().copied())
     }

@@ -1,4 +1,4 @@
-//! The secret from which the words of attempts are made; see [`cospan_sites::wrapper::seal`].
+//! The secret that the words of attempts are derived from; see [`cospan_sites::wrapper::seal`].
 
 use std::path::Path;
 
@@ -7,11 +7,12 @@ use cospan_sites::wrapper::seal::Seal;
 
 use super::{KeyError, private};
 
-/// Reads the secret of a data directory, or draws it. `next` is the next job's id: attempts of
-/// jobs before that may have begun without words when it is drawn, because there was none or it
-/// cannot be read any more.
+/// Reads the secret of a data directory, or draws it. `next` is the id of the next job: if the
+/// secret is drawn because it was missing or unreadable, attempts of earlier jobs may have begun
+/// without words.
 ///
 /// # Errors
+///
 /// The file belongs to somebody else, others can read it, or it cannot be written.
 pub fn seal(data: &Path, next: JobId) -> Result<Seal, KeyError> {
     let path = data.join("seal");

@@ -1,23 +1,24 @@
-//! The secret itself.
+//! The secret of a key.
 
 use std::fmt;
 
 use super::KeyError;
 
-/// How every token begins, so that scanners for leaked secrets recognise it.
+/// The prefix of every token, so that scanners for leaked secrets recognise it.
 const PREFIX: &str = "cospan_";
 
-/// The secret of one key. Shown once, then known by its hash only.
+/// The secret of one key. It is shown once; afterwards only its hash is known.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretToken(String);
 
 impl SecretToken {
-    /// Longest text that is taken for a token at all.
+    /// Longest text that can be a token.
     pub const MAX_BYTES: usize = 128;
 
-    /// Draws a new one: 256 random bits from the operating system.
+    /// Draws a new token: 256 random bits from the operating system.
     ///
     /// # Errors
+    ///
     /// The operating system gives no random numbers.
     pub fn random() -> Result<Self, KeyError> {
         let mut bits = [0u8; 32];
@@ -26,7 +27,7 @@ impl SecretToken {
         Ok(Self(format!("{PREFIX}{hex}")))
     }
 
-    /// Takes a text for a token, as given by a user or read from a file.
+    /// Accepts a text as a token, from a user or a file.
     pub fn from_text(text: &str) -> Option<Self> {
         let text = text.trim();
         let plausible = !text.is_empty()
@@ -35,19 +36,19 @@ impl SecretToken {
         plausible.then(|| Self(text.to_owned()))
     }
 
-    /// The secret text.
+    /// Returns the secret text.
     pub fn secret(&self) -> &str {
         &self.0
     }
 
-    /// What is kept of it.
+    /// Returns the hash, which is kept.
     pub fn hash(&self) -> blake3::Hash {
         hash(self.0.as_bytes())
     }
 }
 
-/// What is kept of a token. A plain hash suffices: the token has 256 random
-/// bits, so nothing is gained by guessing slowly or quickly.
+/// Hashes a token. A plain hash suffices: the token has 256 random bits, so guessing is hopeless at
+/// any speed.
 pub(super) fn hash(token: &[u8]) -> blake3::Hash {
     blake3::hash(token)
 }

@@ -1,4 +1,4 @@
-//! Where it all happens: a fresh directory with a configuration and an input file.
+//! The directory of the demonstration: fresh, with a configuration and an input file.
 
 use std::fmt::Debug;
 use std::fs;
@@ -14,9 +14,7 @@ use crate::keys::KeyDirectory;
 /// A site of the demonstration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DemoSite {
-    /// Its name.
     pub(super) name: &'static str,
-    /// Its processors.
     pub(super) processors: u32,
 }
 
@@ -39,17 +37,17 @@ pub(super) const SITES: [DemoSite; 3] = [
 /// Bandwidth of each link: slow enough that a transfer can be watched.
 pub(super) const BANDWIDTH: &str = "24Mbit/s";
 
-/// The fresh directory.
+/// A fresh directory.
 #[derive(Debug, Clone)]
 pub(super) struct DemoDirectory {
     /// Absolute, without links, and UTF-8.
     pub(super) directory: PathBuf,
-    /// We chose the place, so we may clear it.
+    /// True if the program chose the place: then it may clear it.
     pub(super) chosen_by_us: bool,
 }
 
 impl DemoDirectory {
-    /// Makes the directory: the given one if it is new or empty, else one of our choice.
+    /// Creates the directory: the given one if it is new or empty, else one of our choice.
     pub(super) fn prepare(given: Option<&Path>) -> Result<Self, QuickstartError> {
         let made = match given {
             Some(path) => make_empty(path)?,
@@ -93,12 +91,12 @@ impl DemoDirectory {
         self.directory.join("results")
     }
 
-    /// Where a dead site's directory is moved.
+    /// The place where the directory of a dead site is moved.
     pub(super) fn grave(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.dead"))
     }
 
-    /// Writes a file of ours whole.
+    /// Writes a whole file of the demonstration.
     pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), QuickstartError> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(QuickstartError::file("make", parent))?;
@@ -106,24 +104,24 @@ impl DemoDirectory {
         fs::write(path, content).map_err(QuickstartError::file("write", path))
     }
 
-    /// The part of a configuration that says where the server keeps its data and listens.
+    /// The part of a configuration with the server's data directory and address.
     pub(super) fn server_section(&self, port: u16) -> String {
         let data = quoted(&self.data());
         format!("[server]\ndata_directory = {data}\nlisten = [\"127.0.0.1:{port}\"]\n")
     }
 }
 
-/// The sites of a demonstration, and what comes with them.
+/// The sites of a demonstration, and what belongs to them.
 pub(super) trait DemoSites: Debug + Send + Sync {
     /// The configuration of a server at this port.
     fn config_text(&self, demo: &DemoDirectory, port: u16) -> String;
 
-    /// The file of this program to start as the server; missing for this very one.
+    /// The file of this program to start as the server; `None` for this very one.
     fn program(&self, _demo: &DemoDirectory) -> Option<PathBuf> {
         None
     }
 
-    /// Makes a process run as the account that the server is to run as.
+    /// Makes a process run under the account of the server.
     fn run_as(&self, _command: &mut Command) {}
 
     /// The token by which the server knows its administrator.
@@ -132,11 +130,11 @@ pub(super) trait DemoSites: Debug + Send + Sync {
         Ok(keys.local_token()?.map(|token| token.secret().to_owned()))
     }
 
-    /// Ends whatever runs at the sites, and is done with them.
+    /// Ends all processes at the sites, and closes the sites.
     fn end(&self, demo: &DemoDirectory) -> Result<(), QuickstartError>;
 }
 
-/// Sites that are played by this machine.
+/// Sites that this machine plays.
 #[derive(Debug)]
 pub(super) struct LocalSites;
 
@@ -189,7 +187,7 @@ probe_interval = \"15s\"
 isolation_window = \"2s\"
 ";
 
-/// A path as TOML writes a text. It is UTF-8, as `prepare` saw to.
+/// A path as TOML writes a text. It is UTF-8, which `prepare` has made sure of.
 pub(super) fn quoted(path: &Path) -> String {
     toml::Value::String(path.to_string_lossy().into_owned()).to_string()
 }
@@ -207,7 +205,8 @@ fn make_empty(path: &Path) -> Result<PathBuf, QuickstartError> {
     }
 }
 
-/// Below the system's temporary directory, but not in memory: there nothing is durable.
+/// Creates a directory below the system's temporary directory, but not in memory: there nothing is
+/// durable.
 fn make_somewhere() -> Result<PathBuf, QuickstartError> {
     let mut place = std::env::temp_dir();
     if is_in_memory(&place) {
@@ -220,7 +219,7 @@ fn make_somewhere() -> Result<PathBuf, QuickstartError> {
         .map_err(QuickstartError::file("make a directory in", &place))
 }
 
-/// Removes a directory of ours. What cannot be removed is left: it does no harm.
+/// Removes a directory of ours. What cannot be removed stays: it does no harm.
 pub(super) fn clear(directory: &Path) {
     let _ = cospan_sites::remove_tree(directory);
 }

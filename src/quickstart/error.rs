@@ -1,4 +1,4 @@
-//! Why the demonstration could not be given.
+//! The reasons why the demonstration ended early.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::client::ClientError;
 use crate::keys::KeyError;
 
-/// Why the demonstration ended early.
+/// The reason why the demonstration ended early.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum QuickstartError {
@@ -49,13 +49,13 @@ pub enum QuickstartError {
     Signals(std::io::Error),
     #[error("cannot look at the processes of this machine: {0}")]
     Processes(std::io::Error),
-    /// Nobody reads what we tell.
+    /// Our output cannot be written.
     #[error("cannot write: {0}")]
     Untold(std::io::Error),
 }
 
 impl QuickstartError {
-    /// Something about a file did not work.
+    /// An action on a file failed.
     pub(super) fn file(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| QuickstartError::File {

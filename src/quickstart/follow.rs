@@ -1,4 +1,4 @@
-//! Follows the job through the public interface, and tells what happens to it.
+//! Follows the job through the public interface, and prints its events.
 
 use std::time::{Duration, Instant};
 
@@ -10,40 +10,39 @@ use crate::api::v1::explain::TransferReport;
 use crate::api::v1::job::{ComponentReport, JobReport};
 use crate::client::{ClientError, LogRequest};
 
-/// Between two looks.
+/// Time between two polls of the job.
 const LOOK_EVERY: Duration = Duration::from_millis(150);
 /// Longest wait for the job; a machine may be busy.
 const JOB_MAX: Duration = Duration::from_secs(240);
-/// More than a component of the demonstration prints.
+/// Longer than the log of a component of the demonstration.
 const LOG_MAX: u32 = 64 << 10;
 
-/// The job as it is followed.
+/// The job that is followed.
 pub(super) struct Follow<'s> {
     server: &'s DemoServer,
     job: u64,
     seen: usize,
-    /// Parts of the work of each component, a line of its output each.
+    /// Parts of the work of each component, with a line of its output each.
     parts: usize,
     begin: Instant,
 }
 
-/// What one look found.
+/// The result of one poll.
 pub(super) struct JobLook {
-    /// The job.
     pub(super) job: JobReport,
-    /// What happened since the last look.
+    /// Events since the last poll.
     pub(super) new: Vec<EventReport>,
 }
 
 impl JobLook {
-    /// Whether this happened since the last look.
+    /// Returns true if this event has come since the last poll.
     pub(super) fn saw(&self, event: &str) -> bool {
         self.new.iter().any(|new| new.event == event)
     }
 }
 
 impl<'s> Follow<'s> {
-    /// `parts`: how many the work of each component has; it prints a line for each.
+    /// `parts`: the parts of each component's work; it prints a line for each.
     pub(super) fn new(server: &'s DemoServer, job: u64, parts: usize) -> Self {
         Self {
             server,
@@ -54,10 +53,10 @@ impl<'s> Follow<'s> {
         }
     }
 
-    /// Looks at the job and tells what happened to it since the last look.
+    /// Polls the job and prints the events since the last poll.
     ///
     /// # Errors
-    /// It ended otherwise than well, the server ended, or it takes too long.
+    /// The job failed, the server ended, or it takes too long.
     pub(super) fn look(&mut self, teller: &mut Teller) -> Result<JobLook, QuickstartError> {
         let look = self.see()?;
         for event in &look.new {
@@ -80,13 +79,13 @@ impl<'s> Follow<'s> {
         Ok(look)
     }
 
-    /// Waits a little before the next look.
+    /// Waits a little before the next poll.
     pub(super) fn pause(&self) {
         std::thread::sleep(LOOK_EVERY);
     }
 
     fn see(&mut self) -> Result<JobLook, QuickstartError> {
-        // The history first: what it tells, the job then shows.
+        // The history first: the job is at least as new.
         let history = self.server.ask(|client| client.history(self.job))?;
         let job = self.server.ask(|client| client.job(self.job))?;
         let new = history.events.get(self.seen..).unwrap_or_default().to_vec();
@@ -94,7 +93,7 @@ impl<'s> Follow<'s> {
         Ok(JobLook { job, new })
     }
 
-    /// Tells how far the input is.
+    /// Prints the progress of the transfers.
     pub(super) fn tell_transfers(&self, teller: &mut Teller) -> Result<(), QuickstartError> {
         let explained = self.server.ask(|client| client.explain(self.job))?;
         let far: Vec<&TransferReport> = explained
@@ -114,7 +113,7 @@ impl<'s> Follow<'s> {
         teller.progress(&texts(1), &texts(25))
     }
 
-    /// Tells how far the components are, and gives the parts of each.
+    /// Prints the progress of the components, and returns the parts that each has done.
     pub(super) fn tell_run(
         &self,
         teller: &mut Teller,
@@ -140,7 +139,7 @@ impl<'s> Follow<'s> {
         Ok(parts)
     }
 
-    /// Until every component has done so many parts.
+    /// Waits until every component has done this many parts.
     pub(super) fn until_all_did(
         &mut self,
         parts: usize,
@@ -159,13 +158,13 @@ impl<'s> Follow<'s> {
         }
     }
 
-    /// Parts that a component says it has done, as its log tells.
+    /// Parts that a component has done, by its log.
     fn parts_done(&self, component: &ComponentReport) -> Result<usize, QuickstartError> {
         let printed = self.printed(component)?;
         Ok(printed.iter().filter(|byte| **byte == b'\n').count())
     }
 
-    /// What a component has printed.
+    /// The output of a component so far.
     pub(super) fn printed(&self, component: &ComponentReport) -> Result<Vec<u8>, QuickstartError> {
         if component.attempt == 0 {
             return Ok(Vec::new());
@@ -204,7 +203,7 @@ pub(super) fn site_of(component: &ComponentReport) -> &str {
     component.site.as_deref().unwrap_or("-")
 }
 
-/// Who is where: `count at amsterdam, tally at berlin`.
+/// The components with their sites: `count at amsterdam, tally at berlin`.
 fn places(event: &EventReport, job: &JobReport) -> String {
     let pairs = job.components.iter().zip(&event.sites);
     let texts: Vec<String> = pairs
@@ -213,7 +212,7 @@ fn places(event: &EventReport, job: &JobReport) -> String {
     texts.join(", ")
 }
 
-/// What an event means, in words; nothing for what only the curious want to know.
+/// Describes an event in words; `None` for those that only the curious want to know.
 fn told(event: &EventReport, job: &JobReport) -> Option<String> {
     let component = || {
         let index = usize::try_from(event.component?).ok()?;

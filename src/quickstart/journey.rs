@@ -1,4 +1,4 @@
-//! The job's way from submission to its end, through the death of a site.
+//! The job from submission to its end, through the death of a site.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::api::v1::site::SiteReport;
 use crate::client::SubmitOptions;
 
 impl QuickstartStory<'_> {
-    /// Submits the job and sees it through.
+    /// Submits the job and follows it to its end.
     pub(super) fn run(
         &mut self,
         server: &DemoServer,
@@ -68,7 +68,7 @@ impl QuickstartStory<'_> {
         }
     }
 
-    /// Until every component is about half-way.
+    /// Waits until every component is about half-way.
     fn until_the_middle(&mut self, follow: &mut Follow<'_>) -> Result<JobReport, QuickstartError> {
         self.teller.step(
             "The run",
@@ -77,9 +77,9 @@ impl QuickstartStory<'_> {
         follow.until_all_did(PARTS / 2, &mut self.teller)
     }
 
-    /// A site dies as a machine room does: its directory is gone and its processes with it.
+    /// Kills a site as a power cut does: its directory disappears, and its processes with it.
     fn kill_a_site(&mut self, job: &JobReport) -> Result<(String, usize), QuickstartError> {
-        // Not the one with the only replica of the input.
+        // Not the site with the only replica of the input.
         let sites = job.components.iter().rev().map(site_of);
         let mut others = sites.filter(|site| *site != work::input_site());
         let victim = others.next().unwrap_or_default().to_owned();
@@ -90,7 +90,7 @@ impl QuickstartStory<'_> {
         )?;
         let root = self.demo.site(&victim);
         let grave = self.demo.grave(&victim);
-        // The directory first, so that the site has no time to tell of its end.
+        // The directory first, so that the site cannot report its end.
         std::fs::rename(&root, &grave).map_err(QuickstartError::file("move away", &root))?;
         let killed = processes::kill_all(&root).map_err(QuickstartError::Processes)?;
         self.teller.happened(&bad(&format!(
@@ -165,7 +165,7 @@ impl QuickstartStory<'_> {
     }
 }
 
-/// What a site is now, and until when.
+/// The state of a site, and its end.
 fn standing(site: &SiteReport) -> String {
     let until = match site.next_probe_at {
         Some(_) => "; it is unusable until a probe finds it well",

@@ -1,7 +1,7 @@
-//! `cospan quickstart`: does the main job before the user's eyes.
+//! `cospan quickstart`: runs the main job while the user watches.
 //!
-//! It is a client of a server that it starts, and knows nothing but the public
-//! interface; only the death of a site is its own doing.
+//! It is a client of a server that it starts, and uses nothing but the public interface; only the
+//! death of a site is its own doing.
 
 mod demo_directory;
 mod error;
@@ -32,24 +32,23 @@ use crate::terminal;
 /// Exit code after Ctrl-C.
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// How to do it.
+/// The options of the command.
 #[derive(Debug, Clone, Default)]
 pub struct QuickstartOptions {
-    /// Where; a new directory of our choice if not given.
+    /// Directory; a new one of our choice if not given.
     pub directory: Option<PathBuf>,
-    /// Leave the server up.
+    /// Leave the server running.
     pub keep: bool,
-    /// Tell nothing on the way.
+    /// Print nothing on the way.
     pub silent: bool,
-    /// Damage a fetched output before it is checked, to see that the check works.
+    /// Damage a fetched output before it is checked, to test the check.
     pub corrupt_output: bool,
 }
 
-/// Does the main job and tells of it. Whatever comes of it, no process is left,
-/// unless everything went well and the server is to be kept.
+/// Runs the main job and describes it. Whatever the result, no process is left, unless everything
+/// went well and the server is to be kept.
 ///
-/// # Errors
-/// It could not be done. That outputs are wrong is no error, but in the report.
+/// The demonstration could not be done. Wrong outputs are no error, but are in the report.
 pub fn run(options: &QuickstartOptions) -> Result<QuickstartReport, QuickstartError> {
     let demo = DemoDirectory::prepare(options.directory.as_deref())?;
     let shared = DemoShared::new(demo.clone(), Box::new(LocalSites));

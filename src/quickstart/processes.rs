@@ -1,4 +1,4 @@
-//! Processes of the demonstration's sites: found by what they carry, ended for good.
+//! Processes of the demonstration's sites: found by their environment, and ended for good.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpgid, getpgrp, kill_process, kill_process_group};
 
-/// The variable by which a process tells which attempt it belongs to.
+/// The variable that names the attempt of a process.
 const OWNER: &[u8] = b"COSPAN_ATTEMPT_DIR=";
-/// What an agent that copies for a site is started with.
+/// The argument that starts the copy agent of a site.
 const AGENT: &[u8] = b"copy-agent";
-/// How long killed processes get to vanish.
+/// Time that killed processes get to vanish.
 const VANISH_MAX: Duration = Duration::from_secs(5);
 
-/// Processes that belong to a site below `root`, or to `root` itself.
+/// Finds the processes that belong to a site below `root`, or to `root` itself.
 pub(super) fn below(root: &Path) -> io::Result<Vec<Pid>> {
     let mut prefix = root.as_os_str().as_bytes().to_vec();
     prefix.push(b'/');
@@ -53,7 +53,7 @@ fn is_agent(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
     Ok(words.any(|word| [word, b"/"].concat().starts_with(prefix)))
 }
 
-/// A file of a process; nothing if it is gone, or is somebody else's.
+/// Reads a file of a process; nothing if the process is gone, or belongs to another user.
 fn words(pid: Pid, file: &str) -> io::Result<Vec<u8>> {
     match fs::read(format!("/proc/{}/{file}", pid.as_raw_nonzero())) {
         Err(error)
@@ -68,8 +68,8 @@ fn words(pid: Pid, file: &str) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Kills every process group below `root` and waits until nothing is left of them.
-/// Gives the number of processes that were found first.
+/// Kills every process group below `root` and waits until nothing is left of them. Returns the
+/// number of processes that were found first.
 pub(super) fn kill_all(root: &Path) -> io::Result<usize> {
     let begin = Instant::now();
     let found = below(root)?;
@@ -79,7 +79,7 @@ pub(super) fn kill_all(root: &Path) -> io::Result<usize> {
         let own = getpgrp();
         let groups = left.iter().filter_map(|pid| getpgid(Some(*pid)).ok());
         for group in groups.filter(|group| *group != own).collect::<HashSet<_>>() {
-            // Gone already is as good.
+            // A group that is gone already is fine.
             let _ = kill_process_group(group, Signal::KILL);
         }
         for pid in left {

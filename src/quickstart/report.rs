@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-/// What was done and what came of it.
+/// The report of the demonstration.
 #[derive(Debug, Clone, Serialize)]
 pub struct QuickstartReport {
-    /// Everything was as it must be.
+    /// True if every output was right.
     pub right: bool,
-    /// Where everything is.
+    /// Directory of all files.
     pub directory: String,
     /// The server's configuration file.
     pub config: String,
@@ -15,81 +15,72 @@ pub struct QuickstartReport {
     pub server: String,
     /// Address of the metrics.
     pub metrics: String,
-    /// The server still runs, as this process.
+    /// The process of the server, if it still runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_pid: Option<u32>,
-    /// The input.
     pub input: InputReport,
     /// The jobs that were submitted.
     pub jobs: Vec<u64>,
-    /// Co-allocations that it took.
+    /// Rounds that the job took.
     pub rounds: u32,
-    /// The components.
     pub components: Vec<MovedComponent>,
     /// The site that died.
     pub dead_site: DeadSite,
-    /// How long what took.
     pub durations_ms: Durations,
 }
 
-/// The input.
 #[derive(Debug, Clone, Serialize)]
 pub struct InputReport {
-    /// Its logical name.
+    /// The logical name.
     pub name: String,
     /// The site that has it.
     pub site: String,
-    /// Its file there.
+    /// The file there.
     pub file: String,
-    /// Its size.
     pub size_bytes: u64,
     /// BLAKE3 digest.
     pub digest: String,
 }
 
-/// One component.
+/// A component.
 #[derive(Debug, Clone, Serialize)]
 pub struct MovedComponent {
-    /// Its name.
     pub name: String,
-    /// Its processors.
     pub processors: u32,
-    /// Where it was before the site died.
+    /// The site before the death.
     pub site_before: String,
-    /// Where it finished.
+    /// The site where it finished.
     pub site_after: String,
-    /// Its output as fetched.
+    /// The file of its output, as fetched.
     pub file: String,
-    /// Size of that.
+    /// Size of the output.
     pub size_bytes: u64,
-    /// BLAKE3 digest of that.
+    /// BLAKE3 digest of the output.
     pub digest: String,
-    /// BLAKE3 digest of what it must be, worked out from the input.
+    /// BLAKE3 digest of the right output, computed from the input.
     pub expected_digest: String,
-    /// Both agree.
+    /// True if both agree.
     pub right: bool,
 }
 
 /// The site that died, as the server saw it at the end.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeadSite {
-    /// Its name.
     pub name: String,
-    /// Its processes that were killed.
+    /// Processes at the site that were killed.
     pub killed: usize,
-    /// Its state.
     pub state: String,
-    /// Why.
+    /// The reason of the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Errors that it was charged with.
+    /// Errors that were charged to it.
     pub errors: u32,
-    /// The last of them.
+    /// The last charged error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }
 
-/// How long what took, in milliseconds.
+/// Durations of all steps, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Durations {
     /// Until the server took work.
@@ -104,6 +95,6 @@ pub struct Durations {
     pub second_start: u64,
     /// From submission to the end.
     pub job: u64,
-    /// Everything.
+    /// The whole demonstration.
     pub total: u64,
 }

@@ -16,13 +16,13 @@ use crate::client::{Client, ServerAddress};
 
 /// Longest wait for the server to take work.
 const READY_MAX: Duration = Duration::from_secs(60);
-/// Longest wait for sites to answer for the first time.
+/// Longest wait for the first answers of sites.
 const SITES_MAX: Duration = Duration::from_secs(60);
-/// Longest wait for it to end when told to.
+/// Longest wait for the server to end after SIGTERM.
 const STOP_MAX: Duration = Duration::from_secs(10);
 /// Another process may take a free port before the server does.
 const PORT_TRIES: u32 = 3;
-/// What is said to the command that demonstrates, not to its server.
+/// Variables that are meant for this command, and not for its server.
 const VARIABLES: [&str; 5] = [
     "COSPAN_CONFIG",
     "COSPAN_SERVER",
@@ -30,18 +30,17 @@ const VARIABLES: [&str; 5] = [
     "COSPAN_LOG",
     "COSPAN_LISTEN",
 ];
-/// How much of the server's log is shown when it ended by itself.
+/// Bytes of the server's log that are shown when it ended by itself.
 const TAIL: u64 = 2_000;
 
 /// The server as the story uses it.
 #[derive(Debug)]
 pub(super) struct DemoServer {
     shared: Arc<DemoShared>,
-    /// How it is asked.
     pub(super) client: Client,
 }
 
-/// What the thread that waits for Ctrl-C needs as well.
+/// The state that the thread that waits for Ctrl-C needs as well.
 #[derive(Debug)]
 pub(super) struct DemoShared {
     demo: DemoDirectory,
@@ -62,7 +61,7 @@ impl DemoShared {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops the server, then whatever runs at its sites.
+    /// Stops the server, then all processes at its sites.
     pub(super) fn end(&self) -> Result<(), QuickstartError> {
         self.end_held(&mut self.child())
     }
@@ -74,8 +73,8 @@ impl DemoShared {
         self.sites.end(&self.demo)
     }
 
-    /// As `end`, for good: while the guard is held nobody can start anything.
-    /// A directory that we chose is removed.
+    /// Does as `end`, for good: while the guard is held nobody can start anything. A directory that
+    /// we chose is removed.
     ///
     /// # Errors
     /// Something may be left.
@@ -90,7 +89,7 @@ impl DemoShared {
 }
 
 impl DemoServer {
-    /// Starts it and waits until it takes work.
+    /// Starts the server and waits until it takes work.
     pub(super) fn start(shared: Arc<DemoShared>) -> Result<Self, QuickstartError> {
         let demo = shared.demo.clone();
         let mut tries = 0;
@@ -101,7 +100,7 @@ impl DemoServer {
             let config = shared.sites.config_text(&demo, port);
             DemoDirectory::write(&demo.config(), config.as_bytes())?;
             {
-                // Held while it is started, so that an interruption finds it.
+                // Locked while the server starts, so that an interruption finds it.
                 let mut child = shared.child();
                 *child = Some(spawn(&demo, &*shared.sites)?);
             }
@@ -140,7 +139,7 @@ impl DemoServer {
         }
     }
 
-    /// An error if `begin` is longer ago than `longest`.
+    /// Returns an error if `begin` is longer ago than `longest`.
     pub(super) fn in_time(
         &self,
         what: &'static str,
@@ -158,7 +157,7 @@ impl DemoServer {
         })
     }
 
-    /// An error with the end of its log if it ended.
+    /// Returns an error with the end of the server's log if it has ended.
     pub(super) fn check_alive(&self) -> Result<(), QuickstartError> {
         let status = match self.shared.child().as_mut().map(Child::try_wait) {
             Some(Ok(Some(status))) => status.to_string(),
@@ -170,7 +169,7 @@ impl DemoServer {
         Err(QuickstartError::ServerEnded { status, log, tail })
     }
 
-    /// Asks it something. If it does not answer because it ended, that is the error.
+    /// Sends a request. If the server does not answer because it has ended, that is the error.
     pub(super) fn ask<T>(
         &self,
         question: impl FnOnce(&Client) -> Result<T, crate::client::ClientError>,
@@ -181,7 +180,7 @@ impl DemoServer {
         })
     }
 
-    /// Its sites, once all of so many are usable.
+    /// Waits until this many sites are usable, and returns them.
     pub(super) fn usable_sites(&self, count: usize) -> Result<Vec<SiteReport>, QuickstartError> {
         let begin = Instant::now();
         loop {
@@ -194,17 +193,17 @@ impl DemoServer {
         }
     }
 
-    /// Its process id, while it runs.
+    /// The process id, while it runs.
     pub(super) fn pid(&self) -> Option<u32> {
         self.shared.child().as_ref().map(Child::id)
     }
 
-    /// Stops it and all that it started.
+    /// Stops the server and all that it started.
     pub(super) fn stop(self) -> Result<(), QuickstartError> {
         self.shared.end()
     }
 
-    /// Lets it run on.
+    /// Leaves the server running.
     pub(super) fn keep(self) {
         // Nobody waits for it any more; dropping the handle does not end it.
         drop(self.shared.child().take());
@@ -226,7 +225,7 @@ fn spawn(demo: &DemoDirectory, sites: &dyn DemoSites) -> Result<Child, Quickstar
         std::fs::File::create(&log_file).map_err(QuickstartError::file("write", &log_file))?;
     let mut command = Command::new(&program);
     command.arg("--config").arg(demo.config()).arg("serve");
-    // Only its configuration file says how it runs.
+    // Only its configuration file decides how it runs.
     for variable in VARIABLES {
         command.env_remove(variable);
     }
@@ -238,13 +237,13 @@ fn spawn(demo: &DemoDirectory, sites: &dyn DemoSites) -> Result<Child, Quickstar
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)
-        // Ctrl-C is for us, who then stop it in order.
+        // Ctrl-C is for us; we then stop the server in order.
         .process_group(0)
         .spawn()
         .map_err(QuickstartError::file("start", &program))
 }
 
-/// Asks it to stop, and ends it if it does not.
+/// Asks the server to stop, and kills it if it does not.
 fn stop(child: &mut Child) {
     let begin = Instant::now();
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {

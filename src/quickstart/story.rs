@@ -18,16 +18,15 @@ use crate::api::v1::file::FileRegistration;
 use crate::api::v1::job::JobReport;
 use crate::client::SubmitOptions;
 
-/// Everything that is needed to tell it.
+/// Everything that the story needs.
 pub(super) struct QuickstartStory<'o> {
     pub(super) demo: DemoDirectory,
     pub(super) options: &'o QuickstartOptions,
     pub(super) teller: Teller,
 }
 
-/// What is known when the job has finished.
+/// The facts about a finished job.
 pub(super) struct Done {
-    /// The job at its end.
     pub(super) job: JobReport,
     /// The sites of its components before one died.
     pub(super) before: Vec<String>,
@@ -41,7 +40,7 @@ pub(super) fn ms(since: Instant) -> u64 {
 }
 
 impl QuickstartStory<'_> {
-    /// Tells it from the beginning to the end.
+    /// Runs the story from the beginning to the end.
     pub(super) fn tell(
         mut self,
         shared: &Arc<DemoShared>,
@@ -157,7 +156,7 @@ impl QuickstartStory<'_> {
         Ok(())
     }
 
-    /// Compares what the job left with what it must be.
+    /// Compares the outputs of the job with the right ones.
     fn check(
         &mut self,
         server: &DemoServer,
@@ -225,7 +224,7 @@ impl QuickstartStory<'_> {
         self.teller.end(&text)
     }
 
-    /// What to type next.
+    /// Suggests the next commands.
     fn next(&self, report: &QuickstartReport) -> String {
         let program = std::env::current_exe()
             .map_or_else(|_| "cospan".into(), |program| program.display().to_string());
@@ -254,7 +253,7 @@ impl QuickstartStory<'_> {
     }
 }
 
-/// Components and what each site is for them.
+/// A table of the components with the verdicts of each site on them.
 fn verdicts(verdicts: &[VerdictReport]) -> String {
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
     let rows = verdicts.iter().map(|verdict| {

@@ -1,5 +1,5 @@
-//! Tells what happens: live lines on a terminal, plain lines elsewhere, nothing
-//! if only the report is wanted.
+//! Prints the events: live lines on a terminal, plain lines elsewhere, nothing if only the report
+//! is wanted.
 
 use std::io::Write;
 use std::time::Instant;
@@ -9,19 +9,19 @@ use anstyle::{AnsiColor, Style};
 use super::error::QuickstartError;
 use crate::terminal::{self, Printer};
 
-/// Orders to a terminal not to go on in the next line, and to do so again.
+/// Sequences that make a terminal not wrap lines, and wrap them again.
 const NO_WRAP: &str = "?7l";
 const WRAP: &str = "?7h";
 
 type TellResult = Result<(), QuickstartError>;
 
-/// Tells the story.
+/// Prints the story.
 pub(super) struct Teller {
     out: Printer<Box<dyn Write + Send>>,
     begin: Instant,
     silent: bool,
     live: bool,
-    /// A line that may still change is on the screen.
+    /// True while a line that may still change is on the screen.
     open: bool,
     /// The last live text; not repeated where lines stay.
     last: String,
@@ -29,7 +29,7 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    /// `silent`: tells nothing.
+    /// `silent`: prints nothing.
     pub(super) fn new(silent: bool) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let live = terminal::has_live_output() && !dumb;
@@ -63,7 +63,7 @@ impl Teller {
         }
     }
 
-    /// Takes the changing line away: what happened says more.
+    /// Erases the changing line: the event that follows says more.
     fn erase_live(&mut self) -> TellResult {
         self.last.clear();
         if std::mem::take(&mut self.open) {
@@ -78,7 +78,7 @@ impl Teller {
         self.write(&format!("   {}  {text}\n", dim(&time)))
     }
 
-    /// Begins a step, with what it is for.
+    /// Begins a step, with its purpose.
     pub(super) fn step(&mut self, title: &str, why: &str) -> TellResult {
         self.close_live()?;
         self.step += 1;
@@ -90,13 +90,13 @@ impl Teller {
         Ok(())
     }
 
-    /// Something happened; with the time since the beginning.
+    /// Prints an event with the time since the beginning.
     pub(super) fn happened(&mut self, text: &str) -> TellResult {
         self.erase_live()?;
         self.line(text)
     }
 
-    /// Lines as they are, indented.
+    /// Prints lines as they are, indented.
     pub(super) fn lines(&mut self, text: &str) -> TellResult {
         self.close_live()?;
         let indented: String = text
@@ -106,8 +106,8 @@ impl Teller {
         self.write(&indented)
     }
 
-    /// How far something is: `exact` changes in place on a terminal; elsewhere
-    /// `rough` is a line of its own whenever it changes.
+    /// Prints progress: `exact` changes in place on a terminal; elsewhere `rough` is printed on its
+    /// own line whenever it changes.
     pub(super) fn progress(&mut self, exact: &str, rough: &str) -> TellResult {
         if !self.live {
             if self.last != rough {
@@ -122,7 +122,7 @@ impl Teller {
         self.last = exact.to_owned();
         self.open = true;
         let time = format!("{:>5.1}s", self.begin.elapsed().as_secs_f32());
-        // A narrow terminal shows what fits, instead of one line after the other.
+        // A narrow terminal shows the part that fits, instead of one line after the other.
         let erase = terminal::clear_line();
         let time = dim(&time);
         let no_wrap = terminal::sequence(NO_WRAP);
@@ -130,24 +130,24 @@ impl Teller {
         self.write(&format!("{erase}{no_wrap}   {time}  {exact}{wrap}"))
     }
 
-    /// The last words, unindented.
+    /// Prints the last words, unindented.
     pub(super) fn end(&mut self, text: &str) -> TellResult {
         self.close_live()?;
         self.write(&format!("\n{text}"))
     }
 }
 
-/// For what matters less.
+/// The style of unimportant text.
 pub(super) fn dim(text: &str) -> String {
     terminal::painted(Style::new().dimmed(), text)
 }
 
-/// For what is well.
+/// The style of good news.
 pub(super) fn good(text: &str) -> String {
     coloured(AnsiColor::Green, text)
 }
 
-/// For what is wrong.
+/// The style of bad news.
 pub(super) fn bad(text: &str) -> String {
     coloured(AnsiColor::Red, text)
 }
@@ -156,7 +156,7 @@ fn coloured(colour: AnsiColor, text: &str) -> String {
     terminal::painted(colour.on_default().bold(), text)
 }
 
-/// Columns of words, each as wide as its widest.
+/// Aligns words in columns, each as wide as its widest word.
 pub(super) fn columns(rows: &[Vec<String>]) -> String {
     let mut writer = tabwriter::TabWriter::new(Vec::new()).padding(2).ansi(true);
     for row in rows {
@@ -171,7 +171,7 @@ pub(super) fn columns(rows: &[Vec<String>]) -> String {
         .collect()
 }
 
-/// A bar of few cells, so that three fit a terminal side by side.
+/// A progress bar of few cells, so that three fit side by side on a terminal.
 pub(super) fn bar(done: u64, of: u64) -> String {
     const CELLS: u64 = 6;
     let full = (done.saturating_mul(CELLS) / of.max(1)).min(CELLS);

@@ -1,5 +1,5 @@
-//! The job of the demonstration: three components that read one file, and what
-//! their results must be, worked out here from the same file.
+//! The job of the demonstration: three components that read one file, and their right results,
+//! computed here from the same file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,17 +10,17 @@ use crate::api::v1::parse::{JobFormat, parse_all};
 
 /// Logical name of the input.
 pub(super) const INPUT: &str = "measurements";
-/// Where the input is below the site's file directory.
+/// Path of the input below the site's file directory.
 pub(super) const INPUT_PATH: &str = "measurements.txt";
-/// What each component leaves.
+/// The output of each component.
 pub(super) const OUTPUT: &str = "result.txt";
-/// Pieces in which the input is worked through, so that progress can be seen.
+/// Parts in which the input is processed, so that progress can be seen.
 pub(super) const PARTS: usize = 6;
 
 /// Lines of the input: some 9 MB, three seconds over a link.
 const LINES: usize = 360_000;
 const STATIONS: u64 = 24;
-/// Whose lines are selected.
+/// The station whose lines are selected.
 const WANTED: &str = "station-07";
 
 /// The components' names, in the order of the job.
@@ -31,7 +31,7 @@ pub(super) fn input() -> String {
     let mut text = String::with_capacity(LINES * 28);
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     for number in 0..LINES {
-        // Marsaglia's xorshift: any spread will do.
+        // Marsaglia's xorshift: any distribution will do.
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
@@ -100,7 +100,7 @@ pub(super) fn job() -> Result<Vec<JobDocument>, crate::api::v1::ParseError> {
     parse_all(&job_text(), JobFormat::Toml)
 }
 
-/// What a component must have written.
+/// The right output of a component.
 pub(super) fn expected(component: &str, input: &str) -> String {
     let lines: Vec<&str> = input.split_inclusive('\n').collect();
     let mut result = String::new();

@@ -5,12 +5,12 @@ use super::lines::OptionWord;
 use super::table::{SbatchOption, TABLE};
 use crate::api::v1::parse::nearest;
 
-/// How an option takes a value.
+/// The ways in which an option takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OptionArity {
     /// Always.
     Value,
-    /// With `=` only.
+    /// Only with `=`.
     Perhaps,
     /// Never.
     Nothing,
@@ -19,16 +19,13 @@ pub(super) enum OptionArity {
 /// An option as it was given.
 #[derive(Debug, Clone)]
 pub(super) struct GivenOption {
-    /// The line.
     pub(super) line: usize,
-    /// Which.
     pub(super) known: &'static SbatchOption,
-    /// Its value.
     pub(super) value: Option<String>,
 }
 
 impl GivenOption {
-    /// As one word for `sbatch`.
+    /// Writes the option as one word for `sbatch`.
     pub(super) fn word(&self) -> String {
         match &self.value {
             Some(value) => format!("--{}={value}", self.known.name),
@@ -36,12 +33,12 @@ impl GivenOption {
         }
     }
 
-    /// Its value; empty if it has none.
+    /// The value; empty if there is none.
     pub(super) fn text(&self) -> &str {
         self.value.as_deref().unwrap_or_default()
     }
 
-    /// A value that cannot be read.
+    /// The error for a value that cannot be read.
     pub(super) fn wrong(&self, remedy: impl Into<String>) -> ScriptError {
         let problem = format!("--{}: {:?} cannot be read", self.known.name, self.text());
         ScriptError::at(self.line, problem, remedy)
@@ -91,7 +88,7 @@ fn of_long(
     Ok(GivenOption { line, known, value })
 }
 
-/// Short ones: those without values may stand together in a word.
+/// Reads short options: those without values may stand together in a word.
 fn of_short(
     word: &OptionWord,
     following: &mut dyn FnMut() -> Option<String>,
@@ -135,7 +132,7 @@ fn of_short(
     Ok(())
 }
 
-/// By its name, or by a beginning that only it has.
+/// Finds an option by its name, or by a prefix that only it has.
 fn by_name(line: usize, name: &str) -> Result<&'static SbatchOption, ScriptError> {
     if let Some(known) = TABLE.iter().find(|known| known.name == name) {
         return Ok(known);

@@ -1,4 +1,4 @@
-//! What one component of a script needs: of sites, and of Slurm.
+//! The demands of one component of a script on sites, and on Slurm.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::api::v1::Size;
 use crate::api::v1::document::{ComponentDocument, ExecutableDocument, OverrideDocument};
 use crate::api::v1::label::{Demand, OverrideTarget};
 
-/// Where options of `sbatch` mean something: sites under Slurm have this label.
+/// Options of `sbatch` have a meaning there: sites under Slurm have this label.
 const AT_SLURM: &str = "lrm=slurm";
 
-/// Options that are read for placement, and that Slurm gets as they are, too.
+/// Options that are read for placement, and that Slurm also gets as they are.
 pub(super) const BOTH: [&str; 14] = [
     "account",
     "constraint",
@@ -40,7 +40,7 @@ pub(super) const BOTH: [&str; 14] = [
     "qos",
 ];
 
-/// What a component needs.
+/// The demands of a component.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Demands {
     processors: u32,
@@ -55,9 +55,9 @@ pub(super) struct Demands {
 #[derive(Debug, Clone, Copy)]
 struct TaskShape {
     tasks: u32,
-    /// The fewest.
+    /// The fewest nodes.
     nodes: u32,
-    /// The most: one for each task, if nothing is said.
+    /// The most nodes: one for each task, if nothing is given.
     most_nodes: u32,
     processors: u32,
 }
@@ -81,7 +81,7 @@ pub(super) fn of(options: &ComponentOptions) -> Result<Demands, ScriptError> {
     })
 }
 
-/// A count, if the option is given.
+/// The count, if the option is given.
 fn count(options: &ComponentOptions, name: &str) -> Result<Option<u32>, ScriptError> {
     options
         .last(name)
@@ -123,7 +123,7 @@ impl TaskShape {
     }
 }
 
-/// All kinds of it that the options ask for; of several options the one that gives most.
+/// All kinds of GPUs that the options ask for; of several options the one that gives most.
 fn gpus(options: &ComponentOptions, shape: TaskShape) -> Result<Gpus, ScriptError> {
     type GpuParser = fn(&str) -> Option<Gpus>;
     let asked: [(&str, GpuParser, u32); 4] = [
@@ -150,7 +150,7 @@ fn gpus(options: &ComponentOptions, shape: TaskShape) -> Result<Gpus, ScriptErro
     Ok(most)
 }
 
-/// All that the component needs at least; what it needs on each node times the fewest nodes.
+/// Least memory of the whole component; an amount per node is multiplied by the fewest nodes.
 fn memory(
     options: &ComponentOptions,
     shape: TaskShape,
@@ -180,7 +180,7 @@ fn memory(
     Ok((all > 0).then_some(Bytes(all)))
 }
 
-/// What the labels of a site must be: partitions, accounts, qualities of service, features.
+/// Demands on the labels of a site: partitions, accounts, qualities of service, features.
 fn labels(options: &ComponentOptions) -> Result<Vec<Demand>, ScriptError> {
     let mut demands = Vec::new();
     for name in ["partition", "account", "qos"] {
@@ -198,10 +198,10 @@ fn labels(options: &ComponentOptions) -> Result<Vec<Demand>, ScriptError> {
     Ok(demands)
 }
 
-/// How many nodes there must be, and what the largest of them must have at least.
+/// Demands on the number of nodes, and on the largest of them.
 fn of_nodes(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Demand>, ScriptError> {
     let each = count(options, "cpus-per-task")?.unwrap_or(1);
-    // Of a number of tasks in all, some nodes may have fewer than their most.
+    // If the number of tasks is given for all nodes, some nodes may have fewer than their most.
     let tasks = match options.last("ntasks") {
         Some(_) => shape.tasks.div_ceil(shape.most_nodes),
         None => shape.tasks / shape.nodes,
@@ -227,7 +227,7 @@ fn of_nodes(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Demand>,
         (NODE_MEMORY_MB, memory.div_ceil(1_000_000), 0),
         (NODE_GPUS, gpus[0].max(gpus[1]).into(), 0),
     ];
-    // What every site has is not asked for.
+    // A demand that every site meets is left out.
     let asked = least
         .into_iter()
         .filter(|(_, least, always)| least > always);
@@ -241,7 +241,7 @@ fn of_nodes(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Demand>,
         .collect())
 }
 
-/// `a`, `a&b`, `a|b`; of anything more only Slurm knows what it means.
+/// Reads `a`, `a&b`, `a|b`; only Slurm knows the meaning of anything more.
 fn features(text: &str) -> Vec<Demand> {
     let demand = |any: &str| format!("feature={any}").parse::<Demand>().ok();
     let all = match text.contains('&') {
@@ -262,7 +262,7 @@ fn lrm_options(options: &ComponentOptions) -> Vec<Arc<str>> {
     last.into_values().collect()
 }
 
-/// What Slurm would tell a job about its shape.
+/// Variables that Slurm would set about the job's shape.
 fn variables(options: &ComponentOptions, shape: TaskShape) -> Vec<(&'static str, String)> {
     let tasks = shape.tasks.to_string();
     let nodes = shape.nodes.to_string();
@@ -313,7 +313,7 @@ impl Demands {
             .map(|(name, value)| (*name, value.as_str()))
     }
 
-    /// The component that needs this.
+    /// Builds the component with these demands.
     pub(super) fn component(
         self,
         name: &str,

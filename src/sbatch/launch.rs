@@ -1,4 +1,4 @@
-//! How a script comes to a site and is started there.
+//! The way of a script to a site, and its start there.
 
 use std::sync::Arc;
 
@@ -6,13 +6,12 @@ use super::demands::Demands;
 use super::whole::ScriptStart;
 use super::{Script, ScriptError};
 
-/// See there.
 const LAUNCHER: &str = include_str!("launch.sh");
 
 /// Longest text, in bytes: one argument of a program is shorter than 128 KiB.
 const TEXT_MAX: usize = 120 << 10;
 
-/// Whether the text can be carried at all.
+/// Checks that the text can be carried at all.
 pub(super) fn check(script: &Script<'_>) -> Result<(), ScriptError> {
     let text = script.text;
     let line = |at: usize| text[..at].matches('\n').count() + 1;
@@ -44,7 +43,7 @@ pub(super) fn check(script: &Script<'_>) -> Result<(), ScriptError> {
     Ok(())
 }
 
-/// Whether the interpreter of a script logs in by itself.
+/// Returns true if the interpreter of a script reads the login files itself.
 pub(super) fn logs_in(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     let mut words = first.trim_start_matches("#!").split_whitespace().skip(1);
@@ -52,7 +51,7 @@ pub(super) fn logs_in(text: &str) -> bool {
     words.any(|word| word == "--login" || (is_cluster(word) && word.contains('l')))
 }
 
-/// The arguments of `/bin/sh` for one of so many components.
+/// The arguments of `/bin/sh` for one of the components.
 pub(super) fn of(
     script: &Script<'_>,
     start: &ScriptStart,

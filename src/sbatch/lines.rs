@@ -1,14 +1,14 @@
-//! Option lines of a script, as `sbatch` takes them apart.
+//! Option lines of a script, parsed as `sbatch` parses them.
 
 use super::ScriptError;
 
-/// What an option line begins with.
+/// The beginning of an option line.
 const MARK: &str = "#SBATCH";
 
-/// Words by which the next component of a heterogeneous job begins.
+/// Words that begin the next component of a heterogeneous job.
 const NEXT: [&str; 3] = ["hetjob", "packjob", ":"];
 
-/// What option lines of other batch systems begin with.
+/// Beginnings of the option lines of other batch systems.
 const FOREIGN: [(&str, &str); 5] = [
     ("#PBS ", "PBS"),
     ("#$ -", "Grid Engine"),
@@ -20,13 +20,13 @@ const FOREIGN: [(&str, &str); 5] = [
 /// A word of an option line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OptionWord {
-    /// Its line, from 1.
+    /// The line, from 1.
     pub(super) line: usize,
-    /// Without quotes.
+    /// The text without quotes.
     pub(super) text: String,
 }
 
-/// The words of all option lines, by component, and the line of the first that is not read
+/// Splits all option lines into words, by component; also returns the first line that is not read
 /// because it comes after a command.
 pub(super) fn words(text: &str) -> Result<(Vec<Vec<OptionWord>>, Option<usize>), ScriptError> {
     let is_comment =
@@ -55,8 +55,8 @@ pub(super) fn words(text: &str) -> Result<(Vec<Vec<OptionWord>>, Option<usize>),
     Ok((components, late))
 }
 
-/// Slurm reads no other system's lines, and would give such a script one processor. One that has its
-/// own lines as well is meant for several systems.
+/// Refuses a script with lines of other systems only: Slurm ignores them, and would give it one
+/// processor. A script that has Slurm's lines as well is meant for several systems.
 ///
 /// # Errors
 /// It has lines of another batch system, and none of Slurm's.
@@ -77,7 +77,8 @@ pub(super) fn check_foreign(text: &str) -> Result<(), ScriptError> {
     Err(ScriptError::at(number, problem, remedy))
 }
 
-/// Words between white space, and whether some of each was quoted; behind `#` is a comment.
+/// Splits a line at white space, with a flag for words that were quoted in part; `#` begins a
+/// comment.
 fn split(number: usize, line: &str) -> Result<Vec<(String, bool)>, ScriptError> {
     let mut words = Vec::new();
     let mut word: Option<(String, bool)> = None;

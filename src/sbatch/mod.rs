@@ -1,10 +1,10 @@
 //! Batch scripts of Slurm as job documents.
 //!
-//! A translator at the edge: what `sbatch` would do with a script is said in the words of job
-//! files, and whatever cannot be said is refused by name, with its line. Nothing behind the
+//! A translator at the edge: what `sbatch` would do with a script is expressed in the words of job
+//! files, and whatever cannot be expressed is refused by name, with its line. Nothing behind the
 //! command line knows of it. The script's text travels as an argument of a small launcher
-//! (`launch.sh`), which puts it beside the work directory and becomes it, so that the kernel
-//! reads its first line as it always does.
+//! (`launch.sh`), which puts it beside the work directory and replaces itself by it, so that the
+//! kernel reads its first line as always.
 
 mod arity;
 mod demands;
@@ -21,47 +21,43 @@ use cospan_domain::units::DurationMs;
 
 use crate::api::v1::{JobDocument, JobFormat};
 
-/// A script, and where it is from.
+/// A script, and its origin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Script<'a> {
-    /// Its file's name, without folders.
+    /// Name of its file, without folders.
     pub(crate) name: &'a str,
-    /// Its text.
     pub(crate) text: &'a str,
-    /// What it is called with.
+    /// The arguments of the script.
     pub(crate) arguments: &'a [String],
 }
 
-/// What a script asks for.
+/// The translation of a script.
 #[derive(Debug, Clone)]
 pub(crate) struct Translated {
-    /// As a job document.
     pub(crate) job: JobDocument,
-    /// What its user should know, each with the line that it is about.
+    /// Notes for the user, each with its line.
     pub(crate) notes: Vec<(usize, String)>,
 }
 
-/// A time, and the partition and site whose it is.
+/// A time, with the partition and site that set it.
 pub(crate) type TimeOfPartition = (DurationMs, String);
 
-/// What a script may be told that it does not say.
+/// Context of a script that it does not contain.
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'a> {
-    /// What is exported to this process, for `--export=NAME`.
+    /// Reads an exported variable of this process, for `--export=NAME`.
     pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
-    /// How long what gives no time may run in these partitions, or in those that jobs go to which
-    /// name none; with the partition, and its site.
+    /// Finds the time limit that these partitions, or those of jobs that name none, give a job
+    /// without a time; with the partition, and its site.
     pub(crate) default_time: &'a dyn Fn(Option<&str>) -> Option<TimeOfPartition>,
 }
 
-/// Why a script is no job.
+/// The reason why a script cannot be a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScriptError {
-    /// The line, from 1, where it is about one.
+    /// The line, from 1, if the problem lies in one.
     pub(crate) line: Option<usize>,
-    /// What is wrong.
     pub(crate) problem: String,
-    /// What to do about it.
     pub(crate) remedy: String,
 }
 
@@ -83,8 +79,8 @@ impl ScriptError {
     }
 }
 
-/// Whether a file is a script, and not a job file: it begins as scripts do, and its name does
-/// not say otherwise.
+/// Returns true if a file is a script, and not a job file: it begins as scripts do, and its name
+/// does not contradict.
 pub(crate) fn is_script(file: &str, text: &str) -> bool {
     text.starts_with("#!") && JobFormat::of_file_name(file).is_none()
 }
@@ -92,7 +88,7 @@ pub(crate) fn is_script(file: &str, text: &str) -> bool {
 /// Reads a script as `sbatch` does.
 ///
 /// # Errors
-/// What it asks for cannot be had here, or cannot be read.
+/// Some request of the script is not available here, or cannot be read.
 pub(crate) fn read(script: &Script<'_>, around: Around<'_>) -> Result<Translated, ScriptError> {
     launch::check(script)?;
     lines::check_foreign(script.text)?;

@@ -5,21 +5,21 @@ use super::arity::{self, GivenOption};
 use super::lines;
 use super::table::Meaning;
 
-/// What one component asks for, in the order in which it was given.
+/// The options of one component, in the order in which they were given.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ComponentOptions(pub(super) Vec<GivenOption>);
 
-/// What a script asks for: by component, and what to tell its user.
+/// The options of a script by component, and notes for its user.
 type ScriptDemands = (Vec<ComponentOptions>, Vec<(usize, String)>);
 
 impl ComponentOptions {
-    /// An option; of several the last counts.
+    /// Finds an option; of several the last counts.
     pub(super) fn last(&self, name: &str) -> Option<&GivenOption> {
         self.0.iter().rev().find(|given| given.known.name == name)
     }
 }
 
-/// Reads all of them; what cannot be had here is refused.
+/// Reads all options; those that are not available here are refused.
 pub(super) fn of_script(text: &str) -> Result<ScriptDemands, ScriptError> {
     let (components, late) = lines::words(text)?;
     let mut notes = Vec::new();

@@ -1,30 +1,28 @@
-//! Every option of `sbatch`, and what becomes of it.
+//! Every option of `sbatch`, and its treatment.
 
 use super::arity::OptionArity::{self, Nothing, Perhaps, Value};
 
 /// An option that `sbatch` knows.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SbatchOption {
-    /// Its long name.
     pub(super) name: &'static str,
-    /// Its short one.
+    /// The short name.
     pub(super) short: Option<char>,
-    /// How it takes a value.
     pub(super) takes: OptionArity,
-    /// What becomes of it.
+    /// The treatment.
     pub(super) meaning: Meaning,
 }
 
-/// What becomes of an option.
+/// The treatment of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// It says something that job files say as well.
+    /// It says something that job files can say as well.
     Read,
     /// Sites under Slurm get it as it is.
     Passed,
-    /// It says nothing here, for this reason; empty where nobody would miss it.
+    /// It has no effect here, for this reason; empty if nobody would miss it.
     NoEffect(&'static str),
-    /// It is refused, and this is what to do instead.
+    /// It is refused, with this remedy.
     Refused(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! Values of options, as `sbatch` reads them.
+//! Values of options, parsed as `sbatch` parses them.
 
 use cospan_domain::units::Bytes;
 pub(super) use cospan_sites::slurm::time;
@@ -33,7 +33,7 @@ pub(super) fn nodes(text: &str) -> Option<(u32, u32)> {
     (fewest <= most).then_some((fewest, most))
 }
 
-/// How many graphics processors, and of which kinds.
+/// A number of graphics processors, and their kinds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Gpus {
     pub(super) count: u32,
@@ -55,7 +55,8 @@ pub(super) fn gpus(text: &str) -> Option<Gpus> {
     })
 }
 
-/// Those among generic resources: `gpu`, `gpu:2`, `gpu:a100`, `gpu:a100:2`, `licence:1`.
+/// Graphics processors among generic resources: `gpu`, `gpu:2`, `gpu:a100`, `gpu:a100:2`,
+/// `licence:1`.
 pub(super) fn gpus_of_gres(text: &str) -> Option<Gpus> {
     text.split(',').try_fold(Gpus::default(), |mut all, one| {
         let parts: Vec<&str> = one.trim_start_matches("gres/").split(':').collect();
@@ -78,7 +79,7 @@ pub(super) fn gpus_of_gres(text: &str) -> Option<Gpus> {
     })
 }
 
-/// A signal and how many seconds before the end: `USR1@120`, `B:10`, `TERM`.
+/// A signal and its seconds before the end: `USR1@120`, `B:10`, `TERM`.
 pub(super) fn signal(text: &str) -> Option<(SignalName, u64)> {
     let text = text
         .strip_prefix("B:")
@@ -99,7 +100,7 @@ pub(super) fn signal(text: &str) -> Option<(SignalName, u64)> {
     Some((name, seconds))
 }
 
-/// What is exported: names, with their values where these are given.
+/// The exported names, with their values if given.
 pub(super) fn export(text: &str) -> Option<Vec<(String, Option<String>)>> {
     let mut items = Vec::new();
     let mut item = String::new();

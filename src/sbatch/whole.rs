@@ -1,4 +1,4 @@
-//! What a script says of its job as a whole, whichever component it says it for.
+//! Settings that a script gives for its job as a whole, in the options of whichever component.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,37 +13,36 @@ use super::{Around, Script, ScriptError, launch, values};
 use crate::api::v1::runner::{SweepDocument, WarningDocument};
 use crate::api::v1::{JobDocument, Length};
 
-/// Names of a limit that is none.
+/// Values that mean no limit.
 const NO_LIMIT: [&str; 4] = ["0", "-1", "UNLIMITED", "INFINITE"];
 
-/// What to do about a time that is missing.
+/// The remedy for a missing time.
 const SAY_TIME: &str = "say how long it runs at most, like #SBATCH --time=1:00:00";
 
 /// Letters behind `%` in the names of files that are known at a site.
 const PATTERN: &str = "AajJNnstux%";
 
-/// A job without components, and what all of them are started with.
+/// A job without components, and the common start of all of them.
 #[derive(Debug)]
 pub(super) struct ScriptJob {
     pub(super) document: JobDocument,
     pub(super) start: ScriptStart,
 }
 
-/// What all components of a script are started with.
+/// The common start of all components of a script.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ScriptStart {
     /// Words of the launcher.
     pub(super) words: Vec<String>,
-    /// Variables.
     pub(super) environment: BTreeMap<Arc<str>, Arc<str>>,
     /// Directory below the work directory.
     pub(super) directory: Option<RelPath>,
-    /// The runs of an array fill in what stands between double braces.
+    /// True for an array: its runs fill in the text between double braces.
     is_array: bool,
 }
 
 impl ScriptStart {
-    /// A text as it must be written to come out as it is.
+    /// Escapes a text so that it comes out unchanged.
     pub(super) fn plain(&self, text: String) -> Arc<str> {
         if self.is_array {
             text.replace("{{", "{{{{").into()
@@ -58,18 +57,18 @@ impl ScriptStart {
     }
 }
 
-/// All options of a script, for what can only be said once.
+/// All options of a script, for settings that can only be given once.
 struct All<'a>(&'a [ComponentOptions]);
 
 impl All<'_> {
-    /// Whichever of these was given last.
+    /// The last of these options.
     fn last(&self, names: &[&str]) -> Option<&GivenOption> {
         let mut given = self.0.iter().flat_map(|options| &options.0);
         given.rfind(|given| names.contains(&given.known.name))
     }
 }
 
-/// Reads it.
+/// Reads the settings of the whole job.
 pub(super) fn read(
     script: &Script<'_>,
     components: &[ComponentOptions],
@@ -114,8 +113,8 @@ pub(super) fn read(
     Ok(ScriptJob { document, start })
 }
 
-/// The longest that any component gives: they run together. Where none does, what their
-/// partitions give.
+/// The longest time of any component, as they run together. If none gives a time, the limits of
+/// their partitions.
 fn wall_time(
     components: &[ComponentOptions],
     around: Around<'_>,
@@ -137,7 +136,7 @@ fn wall_time(
     Ok(longest)
 }
 
-/// The longest that the partitions of its components give what says nothing of it.
+/// The longest default time of the partitions of its components.
 fn default_time(
     components: &[ComponentOptions],
     around: Around<'_>,
@@ -188,13 +187,13 @@ fn of_array(indices: &Indices, start: &mut ScriptStart) {
     ] {
         start.set(name, number.to_string());
     }
-    // Each run fills in its own.
+    // Each run fills in its own index.
     start
         .environment
         .insert("SLURM_ARRAY_TASK_ID".into(), "{{index}}".into());
 }
 
-/// Variables that the script is to find, and whether it finds what a login gives.
+/// Variables that the script gets, and whether it gets a login environment.
 fn export(
     all: &All<'_>,
     text: &str,
@@ -227,7 +226,7 @@ fn export(
     Ok(())
 }
 
-/// Where it starts: gives the directory if it is one of the site.
+/// Sets the directory of the start; returns it if it is an absolute path at the site.
 fn folder<'a>(all: &'a All<'_>, start: &mut ScriptStart) -> Result<Option<&'a str>, ScriptError> {
     let Some(given) = all.last(&["chdir"]) else {
         return Ok(None);
@@ -243,7 +242,8 @@ fn folder<'a>(all: &'a All<'_>, start: &mut ScriptStart) -> Result<Option<&'a st
     Ok(None)
 }
 
-/// Where it prints to: files of the site only; all else is kept, and shown by `cospan logs`.
+/// Sets the files for output: files of the site only; all other output is kept, and shown by
+/// `cospan logs`.
 fn files(
     all: &All<'_>,
     folder: Option<&str>,

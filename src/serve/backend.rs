@@ -62,7 +62,7 @@ impl Served {
         self.plane.view().jobs.get(&id).cloned()
     }
 
-    /// Where an attempt of a job ran, and what it is called there.
+    /// The site of an attempt of a job, and its tag there.
     fn attempt_at(
         &self,
         job: &Job,
@@ -83,7 +83,7 @@ impl Served {
     }
 }
 
-/// A site answered that there is nothing to be read, or did not answer.
+/// Translates a site's answer that it has nothing to read, or its silence.
 fn unread(site: &SiteName, error: SiteError) -> ApiRefusal {
     match error {
         SiteError::Refused(problem) => ApiRefusal::NotFound(format!("at {site}: {problem}")),
@@ -116,7 +116,7 @@ impl Backend for Served {
             ..ExplainPage::FIRST
         };
         let mut report = explained::preview(&explanation, &spec, self.plane.hold_max(), page);
-        // It is worked out apart from the threads that serve requests.
+        // It is computed apart from the threads that serve requests.
         if divided::is_to_be(&spec)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
             && let Some(division) = runtime.block_on(self.plane.division(by, submission))?
@@ -280,7 +280,7 @@ impl Backend for Served {
         let Some(job) = self.find(id) else {
             return Ok(None);
         };
-        // Each page says whether it backs off.
+        // Each page says whether the job backs off.
         let standing = self.plane.standing(id).await;
         let last_words = match page.after {
             0 => last_words::of(&self.plane, &job).await,
@@ -299,7 +299,7 @@ impl Backend for Served {
             standing,
             last_words,
         } = facts;
-        // Who goes on reading knows already when it may start.
+        // A client that reads on knows already when the job may start.
         let explanation = match page.after {
             0 => self.plane.explain(&job),
             _ => self.plane.explain_verdicts(&job),

@@ -1,4 +1,4 @@
-//! How much room is left for what the server keeps, looked at whenever the metrics are read.
+//! Free room on the disk of the server's data, measured whenever the metrics are read.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ struct DataDisk {
     size: IntGauge,
 }
 
-/// Shows the disk that a directory is on.
+/// Exports metrics of the disk that a directory lies on.
 ///
 /// # Errors
 /// The names are taken.
@@ -43,7 +43,7 @@ impl Collector for DataDisk {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // A disk that cannot be looked at is no full disk: nothing is shown.
+        // A disk that cannot be examined is not a full disk: no metric is shown.
         let Ok(disk) = rustix::fs::statvfs(&self.directory) else {
             return Vec::new();
         };

@@ -1,4 +1,4 @@
-//! How a flexible job would be divided that is not submitted, in words.
+//! The division of a flexible job that is not submitted, in words.
 
 use cospan_actors::coallocator::Division;
 use cospan_domain::ids::SiteName;
@@ -7,14 +7,14 @@ use cospan_domain::job::spec::{JobSpec, RequestType};
 use crate::api::v1::Instant;
 use crate::api::v1::split::SplitReport;
 
-/// Whether a job is divided over the sites that promise it a start, at once.
+/// Returns true if a job is divided at once over the sites that grant it reservations.
 pub(super) fn is_to_be(spec: &JobSpec) -> bool {
     let wish = spec.run.reservation.as_ref();
     matches!(spec.request, RequestType::Flexible(_))
         && wish.is_some_and(|wish| wish.reserve_after.is_none())
 }
 
-/// What sites would promise it now.
+/// Describes the division that sites would grant now.
 pub(super) fn told(spec: &JobSpec, division: &Result<Division, String>) -> String {
     let Division {
         shape,

@@ -1,4 +1,4 @@
-//! Why a job is where it is, as the API shows it.
+//! The reasons why a job is where it is, as the API shows them.
 
 use std::sync::Arc;
 
@@ -22,29 +22,29 @@ use crate::http::backend::ExplainPage;
 use crate::serve::verdicts::Verdicts;
 use crate::serve::{promised, verdicts, waits};
 
-/// How far a copy of some content has come on its way to a site.
+/// The progress of a copy of some content on its way to a site.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CopyProgress {
-    /// It is there, whole and checked.
+    /// True if the copy is ready: whole and checked.
     pub(super) here: bool,
-    /// Bytes that are there.
+    /// Bytes that have arrived.
     pub(super) done: Bytes,
-    /// When it is expected to be whole.
+    /// Time at which it is expected to be whole.
     pub(super) expected: Option<Timestamp>,
-    /// Why the latest try failed.
+    /// The error of the latest try.
     pub(super) problem: Option<Arc<str>>,
 }
 
-/// What a report on a job needs beside its explanation.
+/// Facts for a report on a job, beside its explanation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ExplainContext<'a> {
-    /// Where it stands in its queue.
+    /// Position in its queue.
     pub(super) standing: Option<&'a QueueStanding>,
-    /// How long a component waits for the others at most.
+    /// Longest time that a component waits for the others.
     pub(super) hold: DurationMs,
 }
 
-/// The report on some components of a job; `copies` knows how far a copy is.
+/// The report on some components of a job; `copies` gives the progress of a copy.
 pub(super) fn report(
     job: &Job,
     explanation: &Explanation,
@@ -98,7 +98,7 @@ fn bids(explanation: &Explanation) -> Vec<BidReport> {
     explanation.bids.iter().map(BidReport::from).collect()
 }
 
-/// What bids are by: those of a job that is placed are not those that decided.
+/// The basis of the bids: those of a placed job are not those that decided.
 fn bids_by(explanation: &Explanation, is_placed: bool) -> Option<String> {
     if explanation.bids.is_empty() {
         return None;
@@ -135,8 +135,8 @@ struct OnItsWay {
     to: SiteName,
 }
 
-/// The input of the present round, while not all of it is where it belongs; and then the
-/// outputs that have not arrived yet.
+/// Input of the present round that has not arrived yet; and then the outputs that have not arrived
+/// yet.
 fn on_its_way(job: &Job) -> Vec<OnItsWay> {
     match job.phase {
         JobPhase::Placed { .. } | JobPhase::Claiming { .. } if !job.inputs_here => inputs(job),
@@ -275,8 +275,8 @@ fn unknown(explanation: &Explanation) -> Option<String> {
     }
 }
 
-/// What the plan would cost, if there is one; in all, with the transfers of the components that are
-/// told of.
+/// The cost of the plan, if there is one; in total, with the transfers of the components in the
+/// report.
 fn cost(
     explanation: &Explanation,
     spec: &JobSpec,
@@ -386,7 +386,7 @@ fn placement(explanation: &Explanation, standing: Option<&QueueStanding>) -> Str
     }
 }
 
-/// Which link is missing, and what helps.
+/// Names the missing link, and the remedy.
 pub(super) fn lacking(missing: &MissingLink, names: &[String]) -> String {
     let MissingLink {
         component,
@@ -401,17 +401,17 @@ pub(super) fn lacking(missing: &MissingLink, names: &[String]) -> String {
     )
 }
 
-/// When a component begins that did not begin with the others.
+/// Start of a component that did not start with the others.
 fn begins_later(job: &Job, index: ComponentIndex) -> Option<String> {
     let name = name(job, index)?;
     let at = Instant(job.begins_at(index)?);
     Some(format!("; {name} begins at {at}, as promised"))
 }
 
-/// Of very many names the first are told.
+/// Of very many names only this many are listed.
 const MOST_NAMES: usize = 50;
 
-/// Names one after the other, and how many more there are.
+/// Lists names, with the number of those left out.
 fn some_of(names: &[String]) -> String {
     match names.len() {
         0 => "none".into(),
@@ -495,7 +495,7 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
     }
 }
 
-/// Its state, with why or by whom if it ended badly.
+/// The state, with the reason or the user if it ended badly.
 fn standing_of(phase: &JobPhase) -> String {
     let state = phase.kind().as_str();
     match phase {

@@ -1,5 +1,5 @@
-//! Whether registered files are still what they were: looked at when one is named, so that no
-//! job reads old content without a word.
+//! Checks that registered files have not changed: each is examined when a command names it, so that
+//! no job reads stale content without notice.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use cospan_domain::ids::{LogicalName, RelPath, SiteName};
 use cospan_domain::transfer::place::FilePlace;
 use tracing::{info, warn};
 
-/// A site that takes longer to look at a file is not waited for: what it has is not known then,
-/// and copies are checked against the digest anyway.
+/// Longest wait for a site to examine a file: then its content is unknown, and copies are checked
+/// against the digest anyway.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Carries out a command. Files that jobs name are looked at before, and those that are registered
-/// are remembered as they look.
+/// Carries out a command. Files that jobs name are examined before; the present state of those that
+/// are registered is remembered.
 pub(super) async fn command(
     plane: &ControlPlane,
     command: ApiCommand,
@@ -31,7 +31,7 @@ pub(super) async fn command(
         } => {
             let name = name.clone();
             let replica = (site.clone(), path.clone());
-            // Looked at before it is read: what changes meanwhile looks different later.
+            // Examined before it is read: a change meanwhile shows later as another state.
             let stamp = look(plane, &replica).await;
             let answer = plane.command(command).await?;
             remember(plane, &name, replica, stamp).await;
@@ -44,7 +44,7 @@ pub(super) async fn command(
 /// A file of a user at a site.
 type UserReplica = (SiteName, RelPath);
 
-/// The jobs that name a file which is not what was registered, by their index.
+/// The jobs that name a file which has changed since it was registered, by their index.
 async fn changed_of(plane: &ControlPlane, jobs: &[Submission]) -> Vec<(usize, ApiRefusal)> {
     let named: Vec<_> = jobs.iter().map(|job| job.spec.unbound_names()).collect();
     let mut names: Vec<&LogicalName> = named.iter().flatten().collect();
@@ -78,7 +78,7 @@ async fn changed_of(plane: &ControlPlane, jobs: &[Submission]) -> Vec<(usize, Ap
     refused
 }
 
-/// The first replica of a file that has other content than it was registered with.
+/// The first replica of a file whose content differs from the registered one.
 async fn changed(plane: &ControlPlane, name: &LogicalName) -> Option<UserReplica> {
     let entry = plane.view().files.get(name)?.entry.clone()?;
     for (site, place) in &entry.replicas {
@@ -100,7 +100,7 @@ async fn changed(plane: &ControlPlane, name: &LogicalName) -> Option<UserReplica
     None
 }
 
-/// Reads a replica again. One that cannot be read now is not known to be another.
+/// Reads a replica again. A replica that cannot be read now is not known to differ.
 async fn is_other(
     plane: &ControlPlane,
     name: &LogicalName,
@@ -110,7 +110,7 @@ async fn is_other(
     let name = name.clone();
     let site = site.clone();
     let path = path.clone();
-    // To register the same content at the same place again changes nothing, whosever it is.
+    // Registering the same content at the same place again changes nothing, whoever owns it.
     let replace = false;
     let reaches_all = true;
     let what = ApiRequest::AddFile {
@@ -139,7 +139,8 @@ async fn look(plane: &ControlPlane, (site, path): &UserReplica) -> Option<FileSt
     tokio::time::timeout(PATIENCE, look).await.ok()?.ok()?
 }
 
-/// Notes how a replica looked that was then read. If that fails it is read once more later.
+/// Remembers the state of a replica before it was read. If that fails the replica is read once more
+/// later.
 async fn remember(
     plane: &ControlPlane,
     name: &LogicalName,

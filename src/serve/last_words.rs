@@ -1,4 +1,4 @@
-//! What failed components printed last, read at their sites.
+//! The last lines that failed components printed, read at their sites.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use cospan_sites::port::{PayloadStream, Readable, SiteError};
 
 use crate::api::v1::last_words::{LastWordsReport, TAIL_BYTES, last_lines};
 
-/// Most components of a job that are told of; they mostly fail for the same reason.
+/// Most components of a job that are covered; they mostly fail for the same reason.
 const COMPONENTS: usize = 3;
-/// Whoever asks why a job failed waits no longer than this for its sites.
+/// Longest time that a request waits for the sites of a failed job.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The last words of the components that failed.
+/// Reads the last lines of the components that failed.
 pub(super) async fn of(plane: &ControlPlane, job: &Job) -> Vec<LastWordsReport> {
     let failed = job
         .indexed()
@@ -52,7 +52,7 @@ async fn of_component(
             let (lines, shortened) = last_lines(&bytes, whole);
             (lines, shortened, None)
         }
-        // Where that is in the site's own directories helps nobody.
+        // Its place in the site's own directories helps nobody.
         Ok(Err(SiteError::Refused(_))) => (Vec::new(), false, Some("it left none".to_owned())),
         Ok(Err(error)) => (Vec::new(), false, Some(error.to_string())),
         Err(_) => {
@@ -60,7 +60,7 @@ async fn of_component(
             (Vec::new(), false, Some(problem))
         }
     };
-    // What printed nothing as an error may have said it otherwise.
+    // A component without output on standard error may have used the other stream.
     let stream = if lines.is_empty() {
         ""
     } else {

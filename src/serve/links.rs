@@ -1,4 +1,4 @@
-//! Links between sites as they are configured: each on its own, or by what sites send and receive.
+//! Links between sites as configured: each by itself, or by what sites send and receive.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use cospan_domain::units::BitsPerSecond;
 use crate::config::Config;
 use crate::config::sections::{Link, Site};
 
-/// Something of every link, in each of its directions.
+/// A property of every link, in each of its directions.
 pub(super) fn links<T: Copy>(
     config: &Config,
     of: impl Fn(&Link) -> T,
@@ -23,8 +23,7 @@ pub(super) fn links<T: Copy>(
     links
 }
 
-/// Sites between which no link is given and that say what they send and receive, in each
-/// direction.
+/// Pairs of sites without a link that have an `upload` and a `download`, in each direction.
 fn by_ends(config: &Config) -> impl Iterator<Item = (&Site, &Site, BitsPerSecond)> {
     let given = links(config, |_| ());
     let pairs = config
@@ -37,7 +36,7 @@ fn by_ends(config: &Config) -> impl Iterator<Item = (&Site, &Site, BitsPerSecond
     })
 }
 
-/// What each pair of sites carries, as given or by what their ends say.
+/// The bandwidth of each pair of sites, as given or by their ends.
 pub(super) fn bandwidths(config: &Config) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
     let mut all = links(config, |link| link.bandwidth);
     let ends = by_ends(config).map(|(from, to, rate)| ((from.name.clone(), to.name.clone()), rate));
@@ -45,7 +44,7 @@ pub(super) fn bandwidths(config: &Config) -> BTreeMap<(SiteName, SiteName), Bits
     all
 }
 
-/// What sites send that others cannot receive as fast.
+/// Bandwidths at which sites send and that others cannot receive.
 pub(super) fn uploads(config: &Config) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
     by_ends(config)
         .filter_map(|(from, to, _): (&Site, &Site, _)| {

@@ -12,13 +12,13 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::config::sections::{Link, Site};
 
-/// Written for one measurement.
+/// Bytes written for one measurement.
 const BYTES: usize = 2 << 20;
-/// The best of so many counts: others use the disk too.
+/// Measurements of which the best counts: other programs use the disk too.
 const TIMES: usize = 3;
 
-/// The configuration, with a link to each site of this machine from each other one, unless there
-/// is one between them already.
+/// The configuration, with a link to each site of this machine from each other one, unless one is
+/// given.
 pub(super) fn completed(config: &Config) -> Config {
     let mut config = config.clone();
     let links = config.link.iter();
@@ -59,14 +59,14 @@ pub(super) fn completed(config: &Config) -> Config {
     config
 }
 
-/// How fast files get onto the disk below this directory.
+/// The rate at which files reach the disk below this directory.
 fn rate(root: &Path) -> io::Result<BitsPerSecond> {
     let path = root.join(format!(".rate-{}", std::process::id()));
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .open(&path)?;
-    // It has no name any more, so nothing of it is left whatever happens.
+    // The file has no name any more, so nothing of it is left whatever happens.
     std::fs::remove_file(&path)?;
     let piece = vec![0x5a; BYTES];
     let mut best = 0;

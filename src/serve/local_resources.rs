@@ -1,5 +1,5 @@
-//! What the sites of this machine have: as configured, and where nothing is said, as found. Sites
-//! that share the machine share what was found, so that it is not promised twice.
+//! Resources of the sites of this machine: as configured, else as found. Sites that share the
+//! machine share what was found, so that nothing counts twice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::config::sections::Site;
 
-/// All that each site of this machine has.
+/// All resources of each site of this machine.
 pub(super) fn totals(config: &Config, machine: MachineFacts) -> BTreeMap<SiteName, Resources> {
     let here: Vec<&Site> = config
         .site
@@ -51,8 +51,9 @@ fn in_mb(size: Bytes) -> u64 {
     size.0 / Site::MB
 }
 
-/// Gives what was found of a resource, and is not given to others by the configuration, to
-/// those whose configuration says nothing of it: to each the same, what is left over to the first.
+/// Divides what was found of a resource, less what the configuration gives to other sites, among
+/// those whose configuration says nothing of it: the same to each, and the remainder to the first
+/// ones.
 fn share(
     totals: &mut BTreeMap<SiteName, Resources>,
     sites: &[&Site],
@@ -80,7 +81,7 @@ fn share(
     }
 }
 
-/// Sites by the file system that they are on, with the room that is there.
+/// Sites by their file system, with its free room.
 fn file_systems<'c>(sites: &[&'c Site]) -> Vec<(Vec<&'c Site>, Bytes)> {
     let mut found: BTreeMap<u64, (Vec<&Site>, Bytes)> = BTreeMap::new();
     for &site in sites {

@@ -1,6 +1,5 @@
-//! `cospan serve`: ties the control plane to this process, its files, its
-//! addresses and its signals. The order matters: whatever can be refused is
-//! refused before anything has started.
+//! `cospan serve`: ties the control plane to this process, its files, its addresses and its
+//! signals. The order matters: whatever can be refused is refused before anything has started.
 
 mod backend;
 mod disk;
@@ -60,10 +59,10 @@ use running::{RunningProcess, RunningSign};
 use signals::SignalQueue;
 use webhook::Webhook;
 
-/// Exit code when the control plane can not go on; a service manager restarts it.
+/// Exit code when the control plane cannot continue; a service manager restarts it.
 pub const EXIT_FATAL: i32 = 70;
 
-/// Why a server does not start.
+/// The reason why a server does not start.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum ServeError {
@@ -98,16 +97,16 @@ struct Started {
     connections: Vec<Arc<SshExec>>,
 }
 
-/// Where the store is, and how it is opened.
+/// Path of the store, and the options to open it with.
 pub fn store_options(config: &Config, data: &Path) -> (PathBuf, cospan_storage::StoreOptions) {
     settings::store(config, data)
 }
 
-/// Serves until a signal, or a fault that the process can not survive. `reread` is called at SIGHUP,
-/// once the keys were read anew, to say what has become of the configuration.
+/// Serves until a signal, or a fault that the process cannot survive. `reread` is called at SIGHUP,
+/// once the keys were read again, to report the changes of the configuration.
 ///
 /// # Errors
-/// It did not start, and why.
+/// The server did not start.
 pub(crate) fn serve(
     config: &Config,
     data: &Path,
@@ -161,8 +160,8 @@ pub(crate) fn serve(
         stop(started).await;
         let _ = serving.await;
         info!("stopped");
-        // Ends here with everything durable; dropping actors that hold timers
-        // outside of their runtime would panic.
+        // The process ends here with everything durable; dropping actors that hold timers outside
+        // of their runtime would panic.
         std::process::exit(0)
     })
 }
@@ -245,7 +244,7 @@ async fn start(
     })
 }
 
-/// Serves what can be served of a store whose jobs do not fit into memory.
+/// Serves as much as possible of a store whose jobs do not fit into memory.
 fn read_only(
     opened: Opened,
     found: TooLarge,
@@ -268,9 +267,8 @@ fn read_only(
     })
 }
 
-/// Sites into which faults can be injected, if that is allowed; else the sites as they are.
-/// In a build with planted faults a site goes wrong as the file `<data>/faults/<site>` says,
-/// too.
+/// Wraps sites for the injection of faults, if that is allowed. In a build with planted faults a
+/// site also has the faults of the file `<data>/faults/<site>`.
 fn wrapped(
     config: &Config,
     data: &Path,
@@ -288,7 +286,7 @@ fn wrapped(
     (sites, allowed.then_some(faults))
 }
 
-/// Memory, CPU and open files of this process.
+/// Exports memory, CPU and open files of this process.
 fn register_process(registry: &Registry) -> prometheus::Result<()> {
     let process = prometheus::process_collector::ProcessCollector::for_self();
     registry.register(Box::new(process))
@@ -297,14 +295,14 @@ fn register_process(registry: &Registry) -> prometheus::Result<()> {
 fn seed() -> u64 {
     let mut bytes = [0; 8];
     if let Err(problem) = getrandom::fill(&mut bytes) {
-        // Only spreads retries; the clock does as well.
+        // The seed only spreads retries; the clock does as well.
         warn!(%problem, "no random numbers from the system");
         return SystemClock.now().0;
     }
     u64::from_le_bytes(bytes)
 }
 
-/// Tells that requests are answered from now on; what is given back is held until the end.
+/// Announces that requests are answered from now on; the result is held until the end.
 fn announce(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<RunningSign> {
     for address in addresses {
         info!(%address, "serving");
@@ -320,7 +318,7 @@ fn announce(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<RunningS
     if let Err(problem) = &sign {
         warn!(%problem, "`cospan stop` will not find this server");
     }
-    // Without a service manager there is nobody to tell.
+    // Without a service manager nobody is notified.
     if let Err(problem) = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]) {
         warn!(%problem, "the service manager was not told that we are ready");
     }

@@ -1,4 +1,4 @@
-//! Where a job stands that is to be promised a start, in words.
+//! The state of a job that wants reservations, in words.
 
 use cospan_domain::job::state::{Job, JobPhase, JobReservations};
 use cospan_domain::reserve::StartWindow;
@@ -8,7 +8,7 @@ use crate::api::v1::Instant;
 use crate::api::v1::reservation::{asks_at, part_name, unreserved};
 use crate::api::v1::split::SplitReport;
 
-/// What it waits for; `None` if that is no start that it is to be promised.
+/// Describes the wait for reservations; `None` if the job does not wait for any.
 pub(super) fn told(job: &Job) -> Option<String> {
     job.reservation_wish()
         .filter(|_| !job.claims_first() || job.is_being_promised())?;
@@ -44,7 +44,8 @@ pub(super) fn told(job: &Job) -> Option<String> {
     }
 }
 
-/// What happens to a job that waits for idle processors if it goes on to; `None` if nothing does.
+/// Describes what happens to a job that waits for idle processors, if it waits on; `None` if
+/// nothing does.
 pub(super) fn needed(job: &Job) -> Option<String> {
     let StartWindow { earliest, latest } = job.reservation_wish()?.window;
     if !job.claims_first() || job.reservation_asked_at().is_none() {
@@ -78,12 +79,12 @@ fn asking(reservation: &JobReservations) -> String {
     }
 }
 
-/// How a flexible job is divided.
+/// Describes the division of a flexible job.
 fn split(job: &Job) -> String {
     SplitReport::of(job).map_or(String::new(), |split| format!("{split}: "))
 }
 
-/// What of it is not promised.
+/// Describes the components without a reservation.
 fn claimed(job: &Job, reservation: &JobReservations) -> String {
     let late = reservation.claims_for();
     let told = unreserved(job).map(|one| {

@@ -1,5 +1,5 @@
-//! A server over a store whose jobs do not fit into memory: it shows single jobs and exports, and
-//! does nothing else, so that nobody has to repair anything by hand to get at them.
+//! A server over a store whose jobs do not fit into memory: it shows single jobs and exports the
+//! store, and does nothing else, so that nobody has to repair anything by hand to reach them.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::http::backend::{
     Backend, Changes, ExplainPage, JobFacts, JobHistory, ListOrder, Pieces, ReadOrder, ServedPiece,
 };
 
-/// What the jobs of a store would take of memory, and what they may.
+/// Memory that the jobs of a store would take, and the bound.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TooLarge {
     pub(super) jobs: u64,
@@ -115,12 +115,10 @@ impl Backend for ReadOnly {
         Vec::new()
     }
 
-    /// There are no sites.
     fn needs(&self) -> NeedsReport {
         NeedsReport::default()
     }
 
-    /// No site is asked.
     async fn startable(
         &self,
         _: Option<&SiteName>,
@@ -130,7 +128,6 @@ impl Backend for ReadOnly {
         Box::new(StartOverview::default)
     }
 
-    /// No site is asked.
     async fn free_later(&self, _: &SiteName, _: DurationMs) -> FreeLater {
         FreeLater::GrantsNone
     }

@@ -1,5 +1,4 @@
-//! What is read from the store itself: all of it at start, and later what is
-//! not kept in memory.
+//! Reads from the store itself: all of it at start, and later what is not kept in memory.
 
 use std::io::Write;
 use std::path::Path;
@@ -21,15 +20,15 @@ use tracing::info;
 use super::read_only::TooLarge;
 use crate::http::backend::{JobHistory, Pieces};
 
-/// What a store came to.
+/// The result of reading a store.
 pub(super) enum FoundRecords {
-    /// Everything that is live, and keys of what is not.
+    /// All that is live, and keys of the rest.
     All(Opened, Box<View>, Vec<Key>),
-    /// Its jobs would take more memory than they may.
+    /// The jobs would take more memory than allowed.
     TooLarge(Opened, TooLarge),
 }
 
-/// Opens the store and reads everything that is live, if its jobs take at most so much memory.
+/// Opens the store and reads everything that is live, if its jobs take at most this much memory.
 pub(super) fn open(
     path: &Path,
     options: &StoreOptions,
@@ -66,8 +65,8 @@ pub(super) fn open(
     ))
 }
 
-/// Threads that decode while one reads: as many as there are processors to run
-/// them, but no more than keep up with the one that reads.
+/// Threads that decode while one reads: one per processor, but no more than keep up with the
+/// reader.
 fn decoders() -> usize {
     const MAX: usize = 4;
     std::thread::available_parallelism().map_or(1, |count| count.get().min(MAX))
@@ -77,13 +76,13 @@ fn unreadable(error: StoreError) -> ApiRefusal {
     ApiRefusal::Conflict(error.to_string())
 }
 
-/// A job from the archive.
+/// Reads a job from the archive.
 pub(super) fn archived(store: &dyn Journal, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
     let found = job::read_archived(store, id).map_err(unreadable)?;
     Ok(found.map(|archived| Arc::new(archived.job)))
 }
 
-/// A job that is not archived.
+/// Reads a job that is not archived.
 pub(super) fn live(store: &dyn Journal, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
     Ok(job::read(store, id).map_err(unreadable)?.map(Arc::new))
 }
@@ -96,7 +95,8 @@ pub(super) async fn apart<T: Send + 'static>(
     read.unwrap_or_else(|error| Err(ApiRefusal::Conflict(format!("the store: {error}"))))
 }
 
-/// A job's history, as far as it is kept, if there is such a job; `is_live`: it is not archived.
+/// Reads a job's history, as far as it is kept, if there is such a job; `is_live`: it is not
+/// archived.
 pub(super) fn history(
     store: &dyn Journal,
     id: JobId,
@@ -115,8 +115,8 @@ pub(super) fn history(
     Ok(Some(JobHistory { events, shortened }))
 }
 
-/// The whole store, as `store import` reads it: one moment of it, while its
-/// writer goes on.
+/// Exports the whole store, in the format of `store import`: a snapshot, while its writer
+/// continues.
 pub(super) fn export(store: Arc<dyn Journal>, instance: InstanceId, epoch: Epoch) -> Pieces {
     let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
     actix_web::rt::task::spawn_blocking(move || {
@@ -128,7 +128,7 @@ pub(super) fn export(store: Arc<dyn Journal>, instance: InstanceId, epoch: Epoch
             .map_err(|error| error.to_string())
             .and_then(|_| writer.flush().map_err(|error| error.to_string()));
         if let Err(problem) = exported {
-            // Nobody listens any more, or they hear why it broke off.
+            // The receiver is gone, or gets the reason why the export broke off.
             let _ = writer.sender.blocking_send(Err(problem));
         }
     });
@@ -141,7 +141,7 @@ pub(super) fn export(store: Arc<dyn Journal>, instance: InstanceId, epoch: Epoch
 const PIECE_BYTES: usize = 64 << 10;
 const PIECES_AHEAD: usize = 16;
 
-/// Hands what is written over in pieces, no faster than they are taken.
+/// Passes bytes on in pieces, no faster than they are taken.
 struct PieceWriter {
     sender: mpsc::Sender<Result<Bytes, String>>,
     piece: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The kinds of site that there are: one line each, and how one is made of its configuration.
+//! The kinds of site: one line each, and the construction of a site from its configuration.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -29,11 +29,11 @@ use crate::config::Config;
 use crate::config::sections::{Site as Section, SiteKind};
 use crate::roots;
 
-/// A site, what makes its directory a site's, once, and how it is reached over a network.
+/// A site, the step that makes its directory a site's, once, and its connection over a network.
 struct Made {
     site: Arc<dyn Site>,
     initialise: Initialise,
-    /// Keeps other control planes out, where that must be.
+    /// Keeps other control planes out, where that is necessary.
     take: Initialise,
     ssh: Option<Arc<SshExec>>,
 }
@@ -44,25 +44,26 @@ pub(super) struct Sites {
     pub(super) connections: Vec<Arc<SshExec>>,
 }
 
-/// So long a start waits for sites that are reached over a network.
+/// Time that a start waits for sites that are reached over a network.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 
-/// Between two tries to make a site's directory at one that was not reached.
+/// Time between two tries to make a site's directory at a site that was not reached.
 const AGAIN: Duration = Duration::from_secs(15);
 
 type Initialise = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SiteError>>>>>;
 
-/// What is to be known of a kind of site beside its adapter.
+/// Facts about a kind of site beside its adapter.
 struct AdapterKind {
     kind: SiteKind,
-    /// How long a submission whose outcome is unknown may still take effect.
+    /// Time in which a submission whose outcome is unknown may still take effect.
     settle: DurationMs,
-    /// How long before a common start its gates are opened: longer than the wrappers take to
-    /// see it. Those on this machine see it at once.
+    /// Time before a common start at which gates are opened: longer than the wrappers take to see
+    /// it. Those on this machine see it at once.
     go_lead: DurationMs,
-    /// The same for wrappers that have waited for long and look less often.
+    /// Used in place of `go_lead` for wrappers that have waited for long and look less often.
     go_lead_held: DurationMs,
-    /// How jobs choose whom they ask within such a site, if it knows that difference.
+    /// Prefixes of the options by which jobs choose partition and account at such a site, if it has
+    /// them.
     lanes: Option<PartitionOptions>,
     make: fn(&SiteInputs<'_>, &Section) -> Result<Made, SiteError>,
 }
@@ -87,54 +88,54 @@ static KINDS: [AdapterKind; 2] = [
 ];
 
 fn of(kind: SiteKind) -> &'static AdapterKind {
-    // Each kind has its line; a test holds it.
+    // Each kind has its line; a test checks it.
     KINDS
         .iter()
         .find(|line| line.kind == kind)
         .unwrap_or(&KINDS[0])
 }
 
-/// How long a submission may still take effect.
+/// Time in which a submission may still take effect.
 pub(super) fn settle(kind: SiteKind) -> DurationMs {
     of(kind).settle
 }
 
-/// How jobs choose whom they ask within sites of these kinds.
+/// Prefixes of the options by which jobs choose partition and account at sites of these kinds.
 pub(super) fn lanes(mut kinds: impl Iterator<Item = SiteKind>) -> Option<PartitionOptions> {
     kinds.find_map(|kind| of(kind).lanes)
 }
 
-/// How long before a common start gates are opened.
+/// Time before a common start at which gates are opened.
 pub(super) fn go_lead(kind: SiteKind) -> DurationMs {
     of(kind).go_lead
 }
 
-/// The same if one of the components was held for long; see [`SELDOM`].
+/// The same time if one of the components was held for long; see [`SELDOM`].
 pub(super) fn go_lead_held(kind: SiteKind) -> DurationMs {
     of(kind).go_lead_held
 }
 
-/// Wrappers held so long look less often soon, by their own clock.
+/// A wrapper held for this long will soon look less often, by its own clock.
 pub(super) const GATE_PATIENCE: DurationMs = DurationMs(SELDOM.after.0 - 15_000);
 
-/// What all sites are made with.
+/// The common inputs for making all sites.
 struct SiteInputs<'c> {
     config: &'c Config,
     data: &'c Path,
     agent: Vec<OsString>,
-    /// Those of sites that this machine has.
+    /// Roots of the sites on this machine.
     roots: BTreeMap<SiteName, PathBuf>,
-    /// The ways to the others, and their files.
+    /// Connections to the other sites, and to their files.
     ways: BTreeMap<SiteName, Arc<SshExec>>,
     sources: Sources,
-    /// What those of this machine have.
+    /// Resources of the sites on this machine.
     totals: BTreeMap<SiteName, Resources>,
     seal: Seal,
     instance: InstanceId,
 }
 
 impl SiteInputs<'_> {
-    /// Makes the ways to sites that this machine does not have.
+    /// Makes the connections to sites on other machines.
     fn reach(&mut self) -> Result<(), SiteError> {
         for section in self.config.site.iter().filter(|site| site.ssh.is_some()) {
             let exec = clusters::ssh(section, &clusters::socket(self.data, section)?)?;
@@ -146,12 +147,12 @@ impl SiteInputs<'_> {
         Ok(())
     }
 
-    /// Where this machine has what is fetched from other sites.
+    /// Directory on this machine for content that is fetched from other sites.
     fn relays(&self) -> PathBuf {
         absolute(self.data).join("relay")
     }
 
-    /// Where a site of this machine finds what copies to it come from.
+    /// Roots from which a site of this machine can copy.
     fn neighbours(&self, of: &SiteName) -> BTreeMap<SiteName, PathBuf> {
         let relays = self
             .sources
@@ -164,7 +165,7 @@ impl SiteInputs<'_> {
             .collect()
     }
 
-    /// A site of this machine, with copies from those that it does not see.
+    /// Lets a site of this machine also copy from sites that it does not see.
     fn with_fetches(&self, site: Arc<dyn Site>) -> Arc<dyn Site> {
         if self.sources.is_empty() {
             site
@@ -174,8 +175,8 @@ impl SiteInputs<'_> {
     }
 }
 
-/// The sites. One is initialised when it is first heard of, and never again: one whose root
-/// has vanished may come back, with what lives in it.
+/// Makes the sites. A site is initialised when its name first appears, and never again: one whose
+/// root has vanished may come back, with its content.
 pub(super) async fn sites(
     config: &Config,
     data: &Path,
@@ -244,8 +245,8 @@ pub(super) async fn sites(
     Ok(all)
 }
 
-/// Takes the roots that are reached over a network. A start does not wait for one that is not
-/// reached soon: it is taken before anything is done there.
+/// Takes the roots that are reached over a network. A start does not wait for a site that is not
+/// reached soon: its root is taken before anything is done there.
 async fn take_far(sites: &[(SiteName, Initialise)]) -> Result<(), SiteError> {
     let taken = sites.iter().map(|(site, take)| async move {
         let taken = tokio::time::timeout(TAKEN_WITHIN, take()).await;
@@ -261,8 +262,8 @@ async fn take_far(sites: &[(SiteName, Initialise)]) -> Result<(), SiteError> {
     futures_util::future::try_join_all(taken).await.map(drop)
 }
 
-/// Initialises a site that was not reached at first. Until then it has no directory, and
-/// whatever is asked of it is not done.
+/// Initialises a site that was not reached at first. Until then it has no directory, and no call to
+/// it is carried out.
 async fn when_reached(initialise: Initialise, heard_of: PathBuf, place: String) {
     loop {
         tokio::time::sleep(AGAIN).await;

@@ -1,4 +1,4 @@
-//! What jobs may take of the server's memory.
+//! Bounds on the jobs' share of the server's memory.
 
 use cospan_actors::settings::JobMemory;
 use cospan_domain::units::Bytes;
@@ -7,20 +7,20 @@ use crate::config::Config;
 use crate::config::value::Auto;
 use crate::memory;
 
-/// The memory that the server may have.
+/// The memory that the server may use.
 fn of_server(config: &Config) -> Bytes {
     config.server.memory.given().unwrap_or_else(memory::limit)
 }
 
-/// What all jobs together may ever take, and be found to take at a start: the rest is for reading
-/// them, the store's cache and what is in flight.
+/// Most memory of all jobs together, also when a start finds them in the store: the rest is for
+/// reading them, for the store's cache and for requests under way.
 pub(super) fn most(config: &Config) -> Bytes {
     Bytes(of_server(config).0 / 5 * 3)
 }
 
-/// What jobs may take when they come. By default that is far less than they may be found to take,
-/// so that a server starts also after its memory was cut, or a bound lowered, by half. No bound
-/// that is given lets in more than can be started on again.
+/// Memory of jobs at which no more are accepted. By default that is far less than the bound at a
+/// start, so that a server starts even after its memory was cut, or a bound lowered, by half. No
+/// configured bound admits more than the server can start with.
 pub(super) fn for_jobs(config: &Config) -> JobMemory {
     let bound = |given: Auto<Bytes>, auto: u64| {
         given
@@ -32,7 +32,7 @@ pub(super) fn for_jobs(config: &Config) -> JobMemory {
     JobMemory { in_all, per_key }
 }
 
-/// The bound that is given, where that is more than can be started on again.
+/// The configured bound, if it is more than the server can start with.
 pub(super) fn beyond(config: &Config) -> Option<Bytes> {
     config
         .limits

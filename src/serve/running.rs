@@ -1,5 +1,5 @@
-//! What a server says of itself beside its store for as long as it runs: its process, and the
-//! addresses where it answers. The command line finds it there, to ask it and to stop it.
+//! The running server's record beside its store: its process, and its addresses. The command line
+//! finds it there, to send requests to the server and to stop it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Write};
@@ -8,27 +8,26 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Its name in the data directory.
+/// The file's name in the data directory.
 const FILE: &str = "running.json";
 
 /// A server that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunningProcess {
-    /// Its process.
     pub(crate) process: u32,
-    /// Where it answers, the first first.
+    /// The addresses, the preferred one first.
     pub(crate) addresses: Vec<String>,
 }
 
-/// Held by a server for as long as it runs: what it said counts until the lock is gone, which the
-/// system sees to however the process ends.
+/// A lock that a server holds as long as it runs: its record counts until the lock is gone, which
+/// the system removes however the process ends.
 #[derive(Debug)]
 pub(crate) struct RunningSign {
     _locked: File,
 }
 
 impl RunningProcess {
-    /// Says so.
+    /// Writes the record and locks it.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -36,17 +35,17 @@ impl RunningProcess {
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true).mode(0o600);
         let mut file = options.open(data.join(FILE))?;
-        // Who looks holds it for microseconds, and one that ends for not much longer.
+        // A reader holds it for microseconds, and a server that ends for not much longer.
         file.lock()?;
         file.set_len(0)?;
         file.write_all(&serde_json::to_vec(self)?)?;
         Ok(RunningSign { _locked: file })
     }
 
-    /// The server that runs with this data directory, and says so already.
+    /// Finds the server that runs with this data directory and has announced itself.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     pub(crate) fn look(data: &Path) -> std::io::Result<Option<Self>> {
         let mut file = match File::open(data.join(FILE)) {
             Err(error)
@@ -63,7 +62,7 @@ impl RunningProcess {
         }
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        // What cannot be read is being written.
+        // A record that cannot be parsed is being written.
         Ok(serde_json::from_str(&text).ok())
     }
 }

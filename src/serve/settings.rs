@@ -1,4 +1,4 @@
-//! From the configuration to what actors, sites, store and HTTP edge are made with.
+//! From the configuration to the settings of actors, sites, store and HTTP edge.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,9 +30,9 @@ use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
 use crate::uploads::UploadSettings;
 
-/// Everything marked dirty this often, as a last resort.
+/// Period after which everything is marked dirty, as a last resort.
 const FALLBACK_TICK: DurationMs = DurationMs::from_secs(30);
-/// Between two sweeps for attempts that nobody owns.
+/// Time between two sweeps for attempts that nobody owns.
 const RECONCILE: DurationMs = DurationMs::from_secs(300);
 
 /// Settings of the actors.
@@ -141,7 +141,7 @@ fn job(config: &Config) -> JobParameters {
     }
 }
 
-/// What holds for claims at sites that say something of their own.
+/// Limits of claims at sites that have limits of their own.
 fn claims_at(config: &Config) -> BTreeMap<SiteName, ClaimLimits> {
     let own = config
         .site
@@ -161,7 +161,7 @@ fn claims_at(config: &Config) -> BTreeMap<SiteName, ClaimLimits> {
     limits.collect()
 }
 
-/// Sites of all kinds start together.
+/// The longest lead of all kinds: sites of all kinds start together.
 fn longest(config: &Config, of: fn(SiteKind) -> DurationMs) -> DurationMs {
     config
         .site
@@ -316,7 +316,7 @@ pub(super) fn chaos(config: &Config) -> RehearsalLimits {
     }
 }
 
-/// Where and how the store is kept.
+/// Path and options of the store.
 pub(super) fn store(config: &Config, data: &Path) -> (PathBuf, StoreOptions) {
     let engine = match config.store.engine {
         Engine::Sled => EngineKind::Sled,
@@ -328,7 +328,7 @@ pub(super) fn store(config: &Config, data: &Path) -> (PathBuf, StoreOptions) {
     (data.join(&config.store.directory), options)
 }
 
-/// The HTTP edge.
+/// Settings of the HTTP edge.
 pub(super) fn http(config: &Config, data: &Path) -> HttpSettings {
     let server = &config.server;
     let ms = |length: DurationMs| Duration::from_millis(length.0);

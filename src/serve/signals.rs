@@ -1,4 +1,4 @@
-//! Signals to a server, heard from before anything is opened until its end.
+//! Signals to a server, received from before anything is opened until its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,12 +11,12 @@ use crate::signals::{self, SignalRequest};
 /// Exit code after a second signal to end.
 const EXIT_AT_ONCE: i32 = 130;
 
-/// How far a server is, as signals find it.
+/// The stage of a server, on which the effect of a signal depends.
 const STARTING: u8 = 0;
 const SERVING: u8 = 1;
 const STOPPING: u8 = 2;
 
-/// What signals ask for, in order. What asks for nothing is told in the log.
+/// Requests of signals, in order. Signals that request nothing are logged.
 #[derive(Debug)]
 pub(crate) struct SignalQueue {
     stage: Arc<AtomicU8>,
@@ -26,7 +26,7 @@ pub(crate) struct SignalQueue {
 /// Listens from now on.
 ///
 /// # Errors
-/// The system does not let us.
+/// The system does not allow it.
 pub(crate) fn listen() -> std::io::Result<SignalQueue> {
     let mut caught = signals::catch_all()?;
     let stage = Arc::new(AtomicU8::new(STARTING));
@@ -49,7 +49,7 @@ fn hear(signal: i32, stage: &AtomicU8, sender: &UnboundedSender<(SignalRequest, 
         SignalRequest::Nothing => info!(%name, "a signal that asks for nothing"),
         SignalRequest::Reread => drop(sender.send((asks, name))),
         SignalRequest::Stop => match stage.swap(STOPPING, Ordering::AcqRel) {
-            // Nobody was answered anything yet, and what is opened can be left at any moment.
+            // No request has been answered yet, and opened files can be left at any moment.
             STARTING => {
                 info!(%name, "stopping before it had started");
                 std::process::exit(0);
@@ -64,8 +64,8 @@ fn hear(signal: i32, stage: &AtomicU8, sender: &UnboundedSender<(SignalRequest, 
 }
 
 impl SignalQueue {
-    /// Waits for the first signal to end, and gives its name; from then on a second one ends at
-    /// once. `reread` is called for those that ask for it.
+    /// Waits for the first signal to end, and returns its name; from then on a second one ends the
+    /// process at once. `reread` is called for signals that request it.
     pub(super) async fn end(&mut self, reread: impl Fn()) -> String {
         self.stage.store(SERVING, Ordering::Release);
         loop {
@@ -73,7 +73,7 @@ impl SignalQueue {
                 Some((SignalRequest::Reread, _)) => reread(),
                 Some((SignalRequest::Stop, name)) => return name,
                 Some((SignalRequest::Nothing, _)) => {}
-                // The thread that listens lives as long as the process.
+                // The listening thread lives as long as the process.
                 None => std::future::pending().await,
             }
         }

@@ -13,7 +13,7 @@ use crate::api::v1::Instant;
 use crate::api::v1::lane::LaneReport;
 use crate::api::v1::site::{Counts, LinkReport, SiteReport, WindowReport};
 
-/// The report of one site.
+/// The report on one site.
 pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
     let record = &site.record;
     let last = &site.report;
@@ -82,7 +82,7 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
     }
 }
 
-/// What could be got lately.
+/// Partitions in which processors could be obtained lately.
 fn lanes(obtainable: &Obtainable, now: Timestamp) -> Vec<LaneReport> {
     let mut obtainable = obtainable.clone();
     obtainable.forget(now);
@@ -92,7 +92,7 @@ fn lanes(obtainable: &Obtainable, now: Timestamp) -> Vec<LaneReport> {
         .collect()
 }
 
-/// Whose jobs stay away from a site that takes everybody else's.
+/// Owners whose jobs are barred from a site that takes those of all others.
 fn for_owners(record: &SiteRecord, now: Timestamp) -> Option<String> {
     let errors = record.consecutive_errors;
     let told = record.bans(now).map(|(owner, ban)| match ban {
@@ -113,7 +113,7 @@ fn silent(since: Timestamp, trouble: Option<&str>) -> String {
     format!("has not answered since {}{trouble}", Instant(since))
 }
 
-/// What keeps work from a site; of one that does not answer also what was said instead.
+/// Describes what keeps work from a site; for a site that does not answer also its error.
 fn why(reason: &SiteObstacle, trouble: Option<&str>) -> String {
     match (reason, trouble) {
         (
@@ -126,7 +126,7 @@ fn why(reason: &SiteObstacle, trouble: Option<&str>) -> String {
     }
 }
 
-/// The report of one link.
+/// The report on one link.
 pub(super) fn link(link: &LinkStanding) -> LinkReport {
     let measured = link.measured.as_ref();
     let latency = link.measured_latency.as_ref();

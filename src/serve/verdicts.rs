@@ -1,4 +1,4 @@
-//! What each site is to a job, as the API shows it.
+//! The verdicts of each site on a job, as the API shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,16 +14,16 @@ use crate::api::v1::explain::{VerdictGroup, VerdictReport};
 use crate::api::v1::lane::WaitReport;
 use crate::http::backend::ExplainPage;
 
-/// More verdicts than this are summed up, too.
+/// More verdicts than this are also summed up.
 const MANY: usize = 200;
-/// The component goes there.
+/// Code: the component goes there.
 const CHOSEN: &str = "chosen";
-/// It would, if its job were placed anew.
+/// Code: it would go there, if its job were placed again.
 const WOULD_BE_CHOSEN: &str = "would-be-chosen";
-/// It could go there, but goes to another site.
+/// Code: it could go there, but goes to another site.
 const NOT_PREFERRED: &str = "not-preferred";
 
-/// Sites of a job that nobody looks at any more.
+/// Sites of a placed job that the control plane does not know any more.
 pub(super) fn removed<'a>(job: &'a Job, explanation: &Explanation) -> BTreeSet<&'a SiteName> {
     let sites = placed(job).map(|(_, site)| site);
     sites
@@ -36,32 +36,32 @@ fn placed(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
     placed.filter_map(|(index, component)| Some((index, &component.placement.as_ref()?.site)))
 }
 
-/// Verdicts on some of a job's components, and how they stand among all.
+/// Verdicts on some of a job's components, and their place among all.
 pub(super) struct Verdicts {
     pub(super) shown: Vec<VerdictReport>,
-    /// All of them by code, on a first page, where they are many.
+    /// All of them by code, on a first page, if there are many.
     pub(super) groups: Vec<VerdictGroup>,
-    /// The components told of.
+    /// The components of the page.
     pub(super) components: Range<usize>,
-    /// How many there are.
+    /// Number of all components.
     count: usize,
 }
 
 impl Verdicts {
-    /// Where the next page begins.
+    /// The beginning of the next page.
     pub(super) fn next(&self) -> Option<u64> {
         let is_more = self.components.end < self.count;
         is_more.then_some(self.components.end as u64)
     }
 
-    /// Whether this is told of a component.
+    /// Returns true if the page covers a component.
     pub(super) fn tell_of(&self, component: ComponentIndex) -> bool {
         self.components.contains(&(component.0 as usize))
     }
 }
 
-/// Where a job is, by which rule, and what the other sites would be to it now; of a job that
-/// waits what each site is to it.
+/// The sites of a placed job, the rules that chose them, and the verdicts of the other sites on it
+/// now; for a waiting job the verdicts of all sites.
 pub(super) fn of_job(job: &Job, explanation: &Explanation, page: ExplainPage) -> Verdicts {
     let here: Vec<(ComponentIndex, &SiteName)> = placed(job).collect();
     let sites: BTreeSet<&SiteName> = here.iter().map(|(_, site)| *site).collect();
@@ -88,7 +88,7 @@ pub(super) fn of_job(job: &Job, explanation: &Explanation, page: ExplainPage) ->
     page_of(explanation, &told, count, page)
 }
 
-/// What each site would be to a job that is not submitted.
+/// Verdicts of all sites on a job that is not submitted.
 pub(super) fn of_preview(explanation: &Explanation, page: ExplainPage) -> Verdicts {
     let told: Vec<VerdictLine> = explanation
         .verdicts
@@ -98,13 +98,13 @@ pub(super) fn of_preview(explanation: &Explanation, page: ExplainPage) -> Verdic
     page_of(explanation, &told, explanation.components.len(), page)
 }
 
-/// What is to be told of one component at one site.
+/// A row about one component at one site.
 enum VerdictLine<'a> {
-    /// It is placed there.
+    /// The component is placed there.
     Here(&'a Job, ComponentIndex, &'a SiteName),
-    /// What the site would be to it if its job, which is placed, were placed anew.
+    /// The verdict of the site if the placed job were placed again.
     Instead(&'a SiteVerdict),
-    /// What the site is to it while its job waits.
+    /// The verdict of the site while the job waits.
     Waiting(&'a SiteVerdict),
 }
 
@@ -144,7 +144,7 @@ impl VerdictLine<'_> {
         }
     }
 
-    /// What becomes of it in a group: its codes, with the site.
+    /// The codes of the row in a group, with the site.
     fn codes(&self, explanation: &Explanation) -> (Vec<&'static str>, &SiteName) {
         match self {
             VerdictLine::Here(_, _, site) => (vec![here(explanation.sites.get(*site))], site),
@@ -166,7 +166,7 @@ impl VerdictLine<'_> {
     }
 }
 
-/// Whole components from where the page begins, as many as fit; one at least.
+/// Collects whole components from the beginning of the page, as many as fit; at least one.
 fn page_of(
     explanation: &Explanation,
     told: &[VerdictLine<'_>],
@@ -211,7 +211,7 @@ fn page_of(
     }
 }
 
-/// All verdicts by code, the most frequent first.
+/// Groups all verdicts by code, the most frequent first.
 fn groups(explanation: &Explanation, told: &[VerdictLine<'_>]) -> Vec<VerdictGroup> {
     #[derive(Default)]
     struct ToldGroup<'a> {
@@ -255,7 +255,7 @@ fn groups(explanation: &Explanation, told: &[VerdictLine<'_>]) -> Vec<VerdictGro
         .collect()
 }
 
-/// A site that a placed job would go to only if it were placed anew.
+/// A site that a placed job would go to only if it were placed again.
 fn instead(report: VerdictReport) -> VerdictReport {
     if report.chosen {
         VerdictReport {
@@ -366,7 +366,7 @@ fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictRepor
     }
 }
 
-/// A reason in words: of a closed site all that keeps it closed, with numbers and names.
+/// A reason in words: for a closed site all that keeps it closed, with numbers and names.
 fn why(reason: &Reason, figures: Option<&SiteFigures>) -> String {
     match (reason, obstacles(figures)) {
         (Reason::Closed(_), known) if !known.is_empty() => known,

@@ -1,10 +1,10 @@
-//! Where the components of a job stand that waits in the queues of its sites, in words.
+//! The components of a job that wait in the queues of their sites, in words.
 
 use cospan_domain::job::state::{AttemptState, Component, Job};
 
 use crate::api::v1::Instant;
 
-/// Where each component stands; `None` if none of them waits in a queue.
+/// Describes the position of each component; `None` if none of them waits in a queue.
 pub(super) fn told(job: &Job) -> Option<String> {
     if !job
         .components

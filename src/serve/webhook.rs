@@ -1,4 +1,4 @@
-//! Notifications as webhooks: one JSON document a POST.
+//! Notifications as webhooks: one JSON document per POST.
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ pub(super) struct Webhook {
 }
 
 impl Webhook {
-    /// One that gives up on an address after `timeout`. `plane` reads what failed jobs printed;
-    /// it is known once it has started.
+    /// A messenger that gives up on an address after `timeout`. `plane` reads the output of failed
+    /// jobs; it is known once the control plane has started.
     pub(super) fn new(timeout: Duration, plane: watch::Receiver<Option<ControlPlane>>) -> Self {
-        // Where it is sent on to, nobody has configured.
+        // Nobody has configured the target of a redirect.
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(timeout))
             .max_redirects(0);
@@ -42,7 +42,7 @@ impl Messenger for Webhook {
         let plane = self.plane.clone();
         Box::pin(async move {
             let body = body(&notice, &last_words_of(&notice, plane).await);
-            // A slow receiver must not hold up the control thread.
+            // A slow receiver must not delay the control thread.
             let posted = actix_web::rt::task::spawn_blocking(move || {
                 agent
                     .post(&address)
@@ -66,7 +66,7 @@ async fn last_words_of(
     let Notice::JobEnded(job) = notice else {
         return Vec::new();
     };
-    // Fails where there is none any more: the end is told without words then.
+    // Fails if there is no control plane any more: the notification has no last words then.
     let plane = plane
         .wait_for(Option::is_some)
         .await
@@ -125,7 +125,7 @@ fn body(notice: &Notice, last_words: &[LastWordsReport]) -> serde_json::Value {
     }
 }
 
-/// A promised start that comes, or was moved.
+/// The document about a reserved start that is near, or was moved.
 fn of_a_start(job: &Job, notice: &StartNotice) -> serde_json::Value {
     let row = JobRow::from(job);
     let start = Instant(notice.start);

@@ -1,4 +1,4 @@
-//! What the attempts of a run did at their sites, as the world saw it.
+//! The attempts of a run at their sites, as the world saw them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 
 use super::report::{AttemptRow, Bar, LoadKind};
 
-/// A row for each attempt that a site took, by job, component and number.
+/// Builds a row for each attempt that a site took, by job, component and number.
 pub(super) fn rows(
     entries: &[LedgerEntry],
     rounds: &BTreeMap<AttemptKey, Round>,
@@ -64,7 +64,7 @@ fn note(row: &mut AttemptRow, at: Timestamp, deed: &LedgerEvent) {
     }
 }
 
-/// Why an attempt is over, if that is what happened to it.
+/// The reason why an attempt ended, if the event ends it.
 fn why(deed: &LedgerEvent) -> Option<String> {
     Some(match deed {
         LedgerEvent::Exited(0) => "done".to_owned(),
@@ -81,7 +81,7 @@ fn why(deed: &LedgerEvent) -> Option<String> {
     })
 }
 
-/// What an attempt did with its processors: held them without a payload, then ran.
+/// The bars of an attempt: the time at its gate, then that of its payload.
 pub(super) fn bars(row: &AttemptRow, run_ended: Timestamp) -> impl Iterator<Item = Bar> {
     let job = Some(row.job);
     let component = Some(row.component);

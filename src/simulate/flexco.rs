@@ -1,5 +1,5 @@
-//! FlexCo as it was published, for simulations alone: its own model of sites that plan, without the
-//! control plane. Of what its jobs are compared by, what the other reports lack is counted.
+//! FlexCo as it was published, for simulations alone: its own model of planning sites, without the
+//! control plane. Those of its figures that the other reports lack are counted.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ const THRESHOLD: DurationMs = DurationMs::from_secs(600);
 /// Bars that are kept.
 const BARS_MAX: usize = 50_000;
 
-/// What may be moved, by the name on the command line and in results.
+/// The sets of operations, by their name on the command line and in results.
 pub const FLEXCO: [(&str, Operations); 3] = [
     (
         "flexco-rigid",
@@ -52,7 +52,7 @@ pub const FLEXCO: [(&str, Operations); 3] = [
     ),
 ];
 
-/// What is run.
+/// The model to run.
 pub(super) struct FlexCoModel {
     sites: Vec<FlexSite>,
     jobs: Vec<FlexJob>,
@@ -171,7 +171,7 @@ impl FlexCoModel {
         counters.insert("metajobs over several sites".into(), several as u64);
         let moves = metas.map(|ran| u64::from(ran.moves)).sum();
         counters.insert("plans of metajobs replaced".into(), moves);
-        // While jobs come: after that the sites only empty.
+        // While jobs arrive: after that the sites only empty.
         let last = all(flexed)
             .map(|ran| ran.submitted)
             .max()
@@ -259,12 +259,12 @@ fn of_class<'a>(
     sums.into_iter()
 }
 
-/// In thousandths, for so long a run.
+/// In thousandths, for a run of this length.
 fn slowdown(ran: &Ran, run: DurationMs) -> f64 {
     1_000.0 * bounded_slowdown(ran.began.since(ran.submitted), run, THRESHOLD)
 }
 
-/// Up to an instant.
+/// Processor-seconds up to an instant.
 fn processor_seconds(ran: &Ran, until: Timestamp) -> u64 {
     let processors: u64 = ran.parts.iter().map(|(_, count)| u64::from(*count)).sum();
     processors * ran.ended.min(until).since(ran.began).0 / 1_000

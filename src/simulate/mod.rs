@@ -1,12 +1,12 @@
-//! `cospan simulate`: the control plane of this very program under virtual time, over
-//! a simulated grid, with jobs from a log or a model.
+//! `cospan simulate`: the control plane of this very program under virtual time, over a simulated
+//! grid, with jobs from a log or a model.
 //!
 //! Nothing of the control plane is modelled: its actors, its journal and its decisions
 //! are those of `cospan serve`. Simulated are the sites with their batch systems, local
 //! users and failing nodes, the links between them, and the clock.
 //!
-//! A [`Study`] says what is run: each [`Variant`] under each seed. [`run`] gives a
-//! record for each, [`report`] makes tables, figures and a page of them.
+//! A [`Study`] defines the runs: each [`Variant`] under each seed. [`run`] returns a record of
+//! each, [`report`] makes tables, figures and a page of them.
 
 mod attempts;
 mod flexco;

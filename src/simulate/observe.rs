@@ -1,4 +1,4 @@
-//! From what came of an experiment to the record of a run.
+//! From the outcome of an experiment to the record of a run.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,17 +18,17 @@ use super::report::{
     RunRecord, SiteTrace,
 };
 
-/// Bars of a site that are kept for its Gantt chart, which shows the time around the
-/// longest queue if the whole run has too many.
+/// Most bars of a site that are kept for its Gantt chart, which shows the time around the longest
+/// queue if the whole run has too many.
 const BARS_MAX: usize = 50_000;
 
-/// What is kept of a job that ended.
+/// The facts that are kept of a job that ended.
 pub(super) struct KeptJob {
     row: RunJob,
     setbacks: Setbacks,
 }
 
-/// What is kept of a job.
+/// Extracts the facts that are kept of a job.
 pub(super) fn keep(job: &Job) -> KeptJob {
     KeptJob {
         row: row(job),
@@ -36,7 +36,7 @@ pub(super) fn keep(job: &Job) -> KeptJob {
     }
 }
 
-/// The record of a run, but for what was counted elsewhere.
+/// The record of a run, except for figures that are counted elsewhere.
 pub(super) fn record(
     label: &str,
     seed: u64,
@@ -134,7 +134,7 @@ fn counters(outcome: &ExperimentOutcome<KeptJob>) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Milliseconds, of the jobs that began.
+/// Total wait of the local jobs that began, in milliseconds.
 fn waits_of_local(site: &SimulatedCluster) -> u64 {
     site.local_starts()
         .iter()
@@ -296,7 +296,8 @@ fn load_step(step: &cluster::LoadStep) -> LoadRecord {
     }
 }
 
-/// Bars of what is known by its sum only: whoever came first is taken to leave first.
+/// Bars for a load that is known by its sum only: it is assumed that the first to come is the first
+/// to leave.
 fn share_bars(load: &[cluster::LoadStep], kind: LoadKind, ended: Timestamp) -> Vec<Bar> {
     let part = |step: &cluster::LoadStep| {
         if kind == LoadKind::Down {

@@ -1,4 +1,4 @@
-//! One run: one variant under one seed.
+//! A single run: one variant under one seed.
 
 use std::rc::Rc;
 
@@ -21,58 +21,56 @@ use super::workload::{
 };
 use super::{flexco, observe, world};
 
-/// When every simulation begins: midnight of 1 January 2000, UTC.
+/// Begin of every simulation: midnight of 1 January 2000, UTC.
 pub(super) const BEGINS: Timestamp = Timestamp(946_684_800_000);
-/// Longest way of a call to a site, and back.
+/// Longest time of a call to a site, and of its answer, on the way.
 const WAY_MAX: DurationMs = DurationMs(50);
-/// How long after the last submission local users still submit and nodes still fail.
+/// Time after the last submission during which local users still submit and nodes still fail.
 const AFTERMATH: DurationMs = DurationMs::from_secs(30 * 86_400);
-/// How long after the last submission a simulation ends at the latest.
+/// Longest time of a simulation after the last submission.
 const PATIENCE: DurationMs = DurationMs::from_secs(366 * 86_400);
 
-/// Why a simulation gives nothing.
+/// The reason why a simulation has no result.
 #[derive(Debug, Error)]
 pub enum SimulateError {
-    /// Jobs need a file that is nowhere.
+    /// Jobs need a file that lies nowhere.
     #[error("no site of the grid has the file {name}; {remedy}")]
     NoSuchFile {
-        /// The file.
         name: LogicalName,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
-    /// The jobs cannot be had.
+    /// The jobs could not be read or drawn.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// What happens at the sites cannot be had.
+    /// The events at the sites could not be read or drawn.
     #[error(transparent)]
     Grid(#[from] BuildError),
     /// The run itself broke off.
     #[error("the run of {name} broke off: {cause:#}; this is a fault of cospan: please report it")]
     Run {
-        /// Which run.
+        /// The run.
         name: String,
-        /// Why.
         cause: anyhow::Error,
     },
 }
 
-/// What there is to say before a run.
+/// Notes to print before a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notes {
-    /// Where jobs come from.
+    /// The source of the jobs.
     pub source: String,
     /// Jobs that will be submitted.
     pub jobs: usize,
-    /// What was left out of the workload, or changed.
+    /// Jobs that were left out of the workload, or changed.
     pub workload: WorkloadComplaints,
-    /// The same for each site.
+    /// Notes about each site.
     pub sites: Vec<SiteNotes>,
     /// Processor time that jobs ask for, as a share of what the grid has.
     pub load: Option<f64>,
 }
 
-/// What runs it.
+/// The engine of a run.
 enum RunEngine {
     /// The control plane, over a simulated world.
     Plane(Box<(Experiment, Surroundings)>),
@@ -86,7 +84,6 @@ pub(super) struct ReadyRun {
     engine: RunEngine,
     label: String,
     seed: u64,
-    /// What there is to say.
     pub(super) notes: Notes,
 }
 
@@ -214,7 +211,7 @@ fn experiment(
 }
 
 impl ReadyRun {
-    /// Runs it to its end; `progress` hears of the time there and of jobs that ended.
+    /// Runs to the end; `progress` gets the simulated time and the number of jobs that ended.
     pub(super) fn run(
         self,
         progress: impl Fn(Timestamp, usize) + 'static,
@@ -241,7 +238,7 @@ impl ReadyRun {
 }
 
 impl Notes {
-    /// What was left out or changed, by what it was.
+    /// Counters of what was left out or changed, by its kind.
     fn counters(&self) -> impl Iterator<Item = (String, u64)> {
         let log = self.workload.source.log.as_ref();
         let skipped = log.map_or(0, cospan_simulator::logs::Complaints::lines_skipped);
@@ -265,7 +262,7 @@ impl Notes {
         noted.map(|(what, count)| (what.to_owned(), count))
     }
 
-    /// All there is to say, in lines for people.
+    /// All notes, in lines for people.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.workload.is_empty() {

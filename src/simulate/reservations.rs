@@ -1,4 +1,4 @@
-//! Jobs of a simulation that are to be promised a start.
+//! Jobs of a simulation that want reservations.
 
 use std::sync::Arc;
 
@@ -11,28 +11,28 @@ use rand::rngs::StdRng;
 use super::grid::DescribedSite;
 use super::streams::stream;
 
-/// How far apart the reservations of a job may begin, as far as its window allows it.
+/// Tolerance of the starts of a job's reservations, as far as its window allows it.
 const TOLERANCE: DurationMs = DurationMs::from_secs(60);
 
-/// Which jobs want a reservation, and when.
+/// The jobs that want reservations, and their terms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReservationWorkload {
     /// The share of the jobs, above 0, at most 1.
     pub share: f64,
     /// From submission to the earliest start that they accept.
     pub ahead: DurationMs,
-    /// From that to the latest.
+    /// From the earliest to the latest start.
     pub within: DurationMs,
-    /// Whether what is promised may be brought forward.
+    /// True if reservations may be rescheduled to earlier starts.
     pub flexible: bool,
-    /// How long their processors are claimed before sites are asked; `None`: sites are asked at
-    /// once.
+    /// Time for which their processors are claimed before sites are asked; `None`: sites are asked
+    /// at once.
     pub reserve_after: Option<DurationMs>,
-    /// By what the sites are ranked that are asked; `None`: as the policy has them.
+    /// The objective by which sites are ranked; `None`: that of the policy.
     pub objective: Option<Objective>,
 }
 
-/// Draws who wants one, job by job.
+/// Draws the jobs that want reservations, one by one.
 pub(super) struct Wishes {
     reservations: Option<ReservationWorkload>,
     /// The best result of any site in each benchmark: there jobs run as long as estimated.
@@ -59,7 +59,7 @@ impl Wishes {
         }
     }
 
-    /// What a job wants that is submitted then.
+    /// Draws the terms of a job that is submitted then.
     pub(super) fn draw(&mut self, submitted: Timestamp) -> Option<ReservationTerms> {
         let ReservationWorkload {
             share,
@@ -82,7 +82,7 @@ impl Wishes {
         })
     }
 
-    /// How a job of this estimate has the sites ranked that it asks.
+    /// The preferences of a job with this estimate, by which its sites are ranked.
     pub(super) fn preferences(&self, estimate: DurationMs) -> Option<Preferences> {
         let objective = self.reservations?.objective?;
         let benchmarks = self

@@ -1,36 +1,36 @@
-//! What MRS was compared with when it was published, for simulations alone: no server places
-//! jobs in these ways.
+//! The rivals of MRS in its publication, for simulations alone: no server places jobs in these
+//! ways.
 
 use cospan_domain::ids::PolicyName;
 use cospan_domain::placement::DefaultPolicies;
 
 use super::workload::WorkloadJob;
 
-/// How often each job is submitted.
+/// Number of times that each job is submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Copies {
     /// Once.
     #[default]
     One,
-    /// Twice; both run, and whoever reads the results counts the first to finish.
+    /// Twice; both run, and the reader of the results counts the first to finish.
     Two,
     /// Twice; the other is cancelled when one has finished.
     TwoUntilFirst,
 }
 
-/// A way to place jobs that is only compared with.
+/// A way to place jobs that only serves for comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rival {
-    /// Its name on the command line and in results.
+    /// The name on the command line and in results.
     pub name: &'static str,
-    /// How often each job is submitted.
+    /// Number of times that each job is submitted.
     pub copies: Copies,
-    /// What it does.
+    /// A description of its behaviour.
     pub what: &'static str,
 }
 
-/// All of them. Each fills the largest site first, and the next one with what is left, wherever
-/// the data is; whoever fits passes those that do not.
+/// All rivals. Each fills the largest site first, and the next one with the rest, wherever the data
+/// is; a job that fits passes those that do not.
 pub const RIVALS: [Rival; 3] = [
     Rival {
         name: "rival-backfill",
@@ -50,7 +50,7 @@ pub const RIVALS: [Rival; 3] = [
 ];
 
 impl Rival {
-    /// The one of this name.
+    /// The rival of this name.
     pub fn named(name: &str) -> Option<Self> {
         RIVALS.into_iter().find(|rival| rival.name == name)
     }

@@ -1,5 +1,5 @@
-//! Settings of a control plane that is simulated: those of a server, but for what
-//! would only cost time.
+//! Settings of a simulated control plane: those of a server, except for those that would only cost
+//! time.
 
 use cospan_actors::settings::Settings;
 use cospan_domain::ids::InvalidId;
@@ -10,24 +10,23 @@ use cospan_domain::units::DurationMs;
 use crate::config::Config;
 use crate::serve;
 
-/// Sites tell of every change, so they are asked rarely.
+/// Sites report every change, so they are asked rarely.
 const POLL: DurationMs = DurationMs::from_secs(600);
 const RECONCILE: DurationMs = DurationMs::from_secs(86_400);
 
-/// The settings of a server of this configuration, without its sites and links: those
-/// are of the grid file.
+/// The settings of a server of this configuration, without its sites and links: those come from the
+/// grid file.
 ///
-/// # Errors
 /// The name of the policy is none.
 pub fn settings(config: &Config) -> Result<Settings, InvalidId> {
     let actors = serve::settings::actors(config)?;
     Ok(Settings {
-        // All jobs of a log are one user's here.
+        // All jobs of a log belong to one user here.
         site: SiteParameters {
             tells_owners_apart: false,
             ..actors.site
         },
-        // A log holds what ran, whatever the limits of a server would be.
+        // A log has jobs that ran, whatever the limits of a server would be.
         limits: SpecLimits {
             max_components: u32::MAX,
             max_wall_time: DurationMs(u64::MAX),

@@ -1,7 +1,7 @@
 //! Random numbers in separate streams, all from one seed.
 //!
-//! Each purpose has a stream of its own, for each thing it is drawn for: so a
-//! draw more in one place leaves all others as they were.
+//! Each purpose has its own stream, for each thing that it draws for: so one more draw in one place
+//! leaves all others as they were.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;

@@ -15,67 +15,64 @@ use super::report::RunRecord;
 use super::rivals::Copies;
 use super::workload::WorkloadOptions;
 
-/// What is run.
+/// The definition of a study.
 #[derive(Debug, Clone)]
 pub struct Study {
-    /// Where.
+    /// The grid.
     pub grid: Grid,
-    /// What users submit; its seed is that of the run.
+    /// The jobs that users submit; the seed is that of the run.
     pub workload: WorkloadOptions,
-    /// What is compared; at least one.
+    /// The variants to compare; at least one.
     pub variants: Vec<Variant>,
-    /// Each variant is run under each of these, and the same seed draws the same jobs.
+    /// The seeds; each variant is run under each, and the same seed draws the same jobs.
     pub seeds: Vec<u64>,
     /// Longest time from the start of a batch job until its component is ready.
     pub launch_max: DurationMs,
-    /// Settings of the control plane.
     pub settings: Settings,
-    /// How long a simulation may last; `None` for until the last job has ended, and
-    /// at most a year after the last submission.
+    /// Longest time of a simulation; `None` for until the last job has ended, and at most a year
+    /// after the last submission.
     pub until: Option<DurationMs>,
-    /// How many runs at once, at least 1.
+    /// Number of runs at once, at least 1.
     pub at_once: usize,
 }
 
-/// One of several ways that are compared.
+/// A variant for comparison with others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
-    /// What it is called; unlike any other.
+    /// The label; unlike any other.
     pub label: String,
     /// The policy that places jobs.
     pub policy: PolicyName,
-    /// How the batch systems of all sites order jobs; `None` as the grid file says.
+    /// The order in which the batch systems of all sites start jobs; `None` as the grid file says.
     pub scheduler: Option<Discipline>,
     /// Multiplies the load of the workload.
     pub load_scale: f64,
-    /// Whether jobs are placed again after a site failed under their payloads.
+    /// True if jobs are placed again after a site failed under their payloads.
     pub rerunnable: bool,
-    /// How often each job is submitted.
+    /// Number of times that each job is submitted.
     pub copies: Copies,
-    /// Whether the policy may split jobs, if it can.
+    /// True if the policy may split jobs, if it can.
     pub flexible: bool,
     /// FlexCo's own model in the place of the control plane, with these operations.
     pub flexco: Option<Operations>,
 }
 
-/// Which run is meant.
+/// The name of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunName {
-    /// Its place among all runs, from 0.
+    /// The index among all runs, from 0.
     pub index: usize,
-    /// The label of its variant.
     pub label: String,
-    /// Its seed.
     pub seed: u64,
 }
 
-/// Hears how runs go on; from several threads at once.
+/// Receives the progress of runs; from several threads at once.
 pub trait Watcher: Send + Sync {
     /// A run begins.
     fn begins(&self, run: &RunName, notes: &Notes);
-    /// It has come this far in its own time, and so many of its jobs have ended.
+    /// The run has come this far in its simulated time, and this many of its jobs have ended.
     fn goes_on(&self, run: &RunName, passed: DurationMs, jobs_ended: usize);
-    /// It is over.
+    /// The run has ended.
     fn ends(&self, run: &RunName, record: &RunRecord);
 }
 
@@ -114,7 +111,7 @@ impl Study {
             .collect()
     }
 
-    /// Lines for people: what is simulated.
+    /// Describes the study in lines for people.
     pub fn describe(&self) -> Vec<String> {
         let mut lines = vec![self.grid.describe()];
         lines.extend(
@@ -134,11 +131,11 @@ impl Study {
     }
 }
 
-/// Runs everything, seed by seed. The records are in the order of the variants, then
-/// of the seeds, whatever ended first.
+/// Runs everything, seed by seed. The records are in the order of the variants, then of the seeds,
+/// whatever ended first.
 ///
 /// # Errors
-/// The first that went wrong; no new run is begun then.
+/// The first error of a run; no new run is begun then.
 pub fn run(study: &Study, watcher: &Arc<dyn Watcher>) -> Result<Vec<RunRecord>, SimulateError> {
     let runs = study.runs();
     let next = AtomicUsize::new(0);

@@ -20,10 +20,10 @@ use super::grid::{BuiltGrid, BuiltSite, Grid, NodeDown};
 use super::study::Variant;
 use super::workload;
 
-/// Where components find their input.
+/// The path at which components find their input.
 const INPUT: &str = "input";
 
-/// The world as it is at `begins`.
+/// The world at `begins`.
 pub(super) fn world(
     grid: &BuiltGrid,
     pace: SimulatedPace,
@@ -61,7 +61,7 @@ fn cluster(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
     })
 }
 
-/// What the control plane is told of the links, as an operator has written it down.
+/// Bandwidths of the links that the control plane is given, as an operator would write them.
 pub(super) fn links(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
     let links = grid.links.iter();
     links
@@ -69,7 +69,7 @@ pub(super) fn links(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerS
         .collect()
 }
 
-/// What sites send that others cannot receive as fast.
+/// Bandwidths at which sites send and that others cannot receive.
 pub(super) fn uploads(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
     let links = grid.links.iter();
     links
@@ -77,7 +77,7 @@ pub(super) fn uploads(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPe
         .collect()
 }
 
-/// How long the first bit takes over each of them.
+/// Latencies of the links.
 pub(super) fn latencies(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), DurationMs> {
     let links = grid.links.iter();
     links
@@ -85,7 +85,7 @@ pub(super) fn latencies(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), Dura
         .collect()
 }
 
-/// What each processor of a site does, where the grid file says so.
+/// Computing power of each processor of a site, where the grid file has it.
 pub(super) fn powers(grid: &BuiltGrid) -> BTreeMap<SiteName, Mflops> {
     let sites = grid.sites.iter();
     sites
@@ -93,7 +93,7 @@ pub(super) fn powers(grid: &BuiltGrid) -> BTreeMap<SiteName, Mflops> {
         .collect()
 }
 
-/// Results of the sites in benchmarks, where the grid file says them.
+/// Results of the sites in benchmarks, where the grid file has them.
 pub(super) fn scores(grid: &Grid) -> BTreeMap<SiteName, Scores> {
     grid.sites
         .iter()
@@ -112,7 +112,7 @@ pub(super) fn files(grid: &BuiltGrid) -> Result<Vec<(LogicalName, SiteName, RelP
         .collect()
 }
 
-/// When which node fails, at all sites.
+/// Failures of nodes at all sites.
 pub(super) fn failures(grid: &BuiltGrid) -> Vec<NodeFailure> {
     let mut failures: Vec<NodeFailure> = grid
         .sites
@@ -143,7 +143,7 @@ pub(super) fn failures(grid: &BuiltGrid) -> Vec<NodeFailure> {
     failures
 }
 
-/// How much longer jobs run over several sites.
+/// The slowdown of jobs over several sites.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slowdown {
     per_mille: u64,
@@ -166,7 +166,8 @@ impl Slowdown {
         }
     }
 
-    /// Users know what co-allocation may cost, and ask for as much time.
+    /// The longest time of a job with this estimate: users know the possible cost of co-allocation,
+    /// and ask for as much time.
     fn at_worst(self, estimate: DurationMs) -> DurationMs {
         let extra = estimate.0.saturating_mul(self.worst_per_mille) / 1_000;
         DurationMs(estimate.0.saturating_add(extra))
@@ -198,7 +199,7 @@ pub(super) fn planned(
     if splits || !takes(&RequestType::NonFixed) {
         merge(&mut spec);
     }
-    // What a policy is to divide itself is claimed: reserved, it would be divided by FlexCo.
+    // A job that a policy divides is claimed: if it had reservations, FlexCo would divide it.
     if let Some((wish, preferences)) = wish.filter(|_| spec.request == RequestType::NonFixed) {
         spec.run.reservation = Some(wish);
         spec.run.preferences = preferences;
@@ -227,7 +228,7 @@ pub(super) fn planned(
     })
 }
 
-/// The same processors as one component, for a policy that splits jobs itself.
+/// Merges the processors into one component, for a policy that splits jobs itself.
 fn merge(spec: &mut JobSpec) {
     let total = spec.total_resources();
     spec.components.truncate(1);
@@ -237,7 +238,7 @@ fn merge(spec: &mut JobSpec) {
     spec.request = RequestType::Flexible(Flexible::default());
 }
 
-/// A path that every name can have.
+/// A path that any name can have.
 fn path(name: &LogicalName) -> Result<RelPath, InvalidId> {
     RelPath::new(&digest(name).to_string())
 }

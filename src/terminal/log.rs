@@ -1,5 +1,5 @@
-//! The log as people and programs read it: what others wrote hides nothing in it, and begins no
-//! line that looks like one of ours.
+//! The log as people and programs read it: text of others hides nothing in it, and begins no line
+//! that looks like one of ours.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::format::{DefaultFields, Writer};
 
 use super::{is_hidden, json};
 
-/// Fields as usual, spelt so that all of them is seen.
+/// The usual fields, spelt so that all of them is visible.
 #[derive(Debug, Default)]
 pub(crate) struct SeenFields(DefaultFields);
 
@@ -26,7 +26,7 @@ impl<'writer> FormatFields<'writer> for SeenFields {
     }
 }
 
-/// Further lines are set in.
+/// Indents further lines.
 fn within_an_entry(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     for c in text.chars() {
@@ -40,7 +40,7 @@ fn within_an_entry(text: &str) -> String {
     seen
 }
 
-/// Standard error for entries that are JSON, each written at once.
+/// Standard error for entries in JSON, each written at once.
 #[derive(Debug)]
 pub(crate) struct JsonEntries<W>(pub(crate) W);
 

@@ -1,9 +1,9 @@
-//! All that this program prints for people passes here: what others wrote (names, messages, what
-//! payloads print) moves no cursor, hides nothing, and turns no other text around, but is shown
+//! All text that this program prints for people passes here: text of others (names, messages, the
+//! output of payloads) moves no cursor, hides nothing, and turns no other text around, but is shown
 //! as it is spelt: `\u{202e}`.
 //!
-//! What we say in colours is sealed with a number that nobody else knows, so that it is told from
-//! the same bytes in somebody's text.
+//! Our own colours are sealed with a number that nobody else knows, which distinguishes them from
+//! the same bytes in text of others.
 
 pub(crate) mod log;
 mod seen;
@@ -18,7 +18,7 @@ use anstyle::Style;
 use seen::{Layout, Styles, write_seen};
 pub(crate) use seen::{is_hidden, json, one_line, yaml};
 
-/// How our own sequences begin.
+/// The beginning of our own sequences.
 static SEAL: LazyLock<String> = LazyLock::new(|| {
     format!(
         "\x1b[{};",
@@ -26,22 +26,22 @@ static SEAL: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Back to the start of the line, and nothing left of it.
+/// Moves to the start of the line, and clears it.
 static CLEAR: LazyLock<String> = LazyLock::new(|| format!("{}{}", sequence("G"), sequence("2K")));
 
 static ERRORS: Mutex<Option<Printer<Box<dyn Write + Send>>>> = Mutex::new(None);
 
-/// An order of ours to the terminal: what stands behind `ESC [`.
+/// A sequence of ours for the terminal; `order` is the part behind `ESC [`.
 pub(crate) fn sequence(order: &str) -> String {
     format!("{}{order}", *SEAL)
 }
 
-/// The order that clears a line.
+/// The sequence that clears a line.
 pub(crate) fn clear_line() -> &'static str {
     &CLEAR
 }
 
-/// A text of ours, or of others, in a style.
+/// A text in a style.
 pub(crate) fn painted(style: Style, text: &str) -> String {
     if text.is_empty() {
         return String::new();
@@ -54,18 +54,18 @@ pub(crate) fn painted(style: Style, text: &str) -> String {
     )
 }
 
-/// Prints to one place.
+/// Prints to one destination.
 pub(crate) struct Printer<W: Write> {
     to: W,
     styles: Styles,
-    /// People look at it at once.
+    /// True if people read it at once.
     is_live: bool,
     /// The beginning of a character of which the rest may come.
     begun: Vec<u8>,
 }
 
 impl<W: Write> Printer<W> {
-    /// Without colours, as into a file.
+    /// Without colours, as for a file.
     #[cfg(test)]
     pub(crate) fn plain(to: W) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl<W: Write> Printer<W> {
         }
     }
 
-    /// As onto a terminal.
+    /// As for a terminal.
     #[cfg(test)]
     pub(crate) fn live(to: W) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl<W: Write> Printer<W> {
         }
     }
 
-    /// Prints what people read, at once.
+    /// Prints text for people, at once.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
         let mut seen = String::with_capacity(text.len());
         self.end_begun(&mut seen);
@@ -96,7 +96,7 @@ impl<W: Write> Printer<W> {
         self.to.flush()
     }
 
-    /// Prints data, at once: exactly, unless people look at it.
+    /// Prints data, at once: exactly, unless people read it.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.is_live {
             let mut seen = String::with_capacity(bytes.len());
@@ -109,7 +109,7 @@ impl<W: Write> Printer<W> {
         self.to.flush()
     }
 
-    /// Data as people may see them.
+    /// Appends data in the form that people may see.
     fn see(&mut self, bytes: &[u8], seen: &mut String) {
         let mut all = std::mem::take(&mut self.begun);
         all.extend_from_slice(bytes);
@@ -135,7 +135,7 @@ impl<W: Write> Printer<W> {
 impl<W: Write> Drop for Printer<W> {
     fn drop(&mut self) {
         if !self.begun.is_empty() {
-            // Nobody is left to be told.
+            // No error can be reported any more.
             let _ = self.text("");
         }
     }
@@ -149,7 +149,7 @@ pub(crate) fn stdout() -> Printer<Box<dyn Write + Send>> {
     printer(Box::new(stdout), choice, is_live)
 }
 
-/// Standard error, one for the whole process.
+/// Standard error, one printer for the whole process.
 fn errors(
     use_it: impl FnOnce(&mut Printer<Box<dyn Write + Send>>) -> io::Result<()>,
 ) -> io::Result<()> {
@@ -181,7 +181,7 @@ fn printer(
     }
 }
 
-/// Prints text on standard error, at once. Nobody can be told that it is gone.
+/// Prints text on standard error, at once. A failure cannot be reported anywhere.
 pub(crate) fn say(text: &str) {
     let _ = errors(|errors| errors.text(text));
 }
@@ -189,22 +189,22 @@ pub(crate) fn say(text: &str) {
 /// Prints data on standard error, at once.
 ///
 /// # Errors
-/// They cannot be written.
+/// The data cannot be written.
 pub(crate) fn error_bytes(bytes: &[u8]) -> io::Result<()> {
     errors(|errors| errors.bytes(bytes))
 }
 
-/// Whether people look at standard output.
+/// Returns true if people read standard output.
 pub(crate) fn has_live_output() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Whether people look at standard error.
+/// Returns true if people read standard error.
 pub(crate) fn has_live_errors() -> bool {
     io::stderr().is_terminal()
 }
 
-/// A text in which our colours are what they are for others: nothing.
+/// A text without our colours.
 #[cfg(test)]
 pub(crate) fn without_styles(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());

@@ -1,27 +1,27 @@
-//! How text is spelt so that all of it is seen.
+//! The spelling of text that makes all of it visible.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// What becomes of our own sequences.
+/// The treatment of our own sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Styles {
-    /// They are what terminals understand.
+    /// They become the sequences that terminals understand.
     Kept,
     /// They stay sealed: the text is printed later.
     Sealed,
     Dropped,
 }
 
-/// What becomes of ends of lines and of tabs.
+/// The treatment of ends of lines and of tabs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
     Kept,
     Spelt,
 }
 
-/// Whether a character does something to a terminal, has no form of its own, or changes that of
-/// others. Joiners are among them: a name does not need them to be read.
+/// Returns true if a character acts on a terminal, is invisible, or changes the form of others.
+/// Joiners are among them: a name can be read without them.
 pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -32,7 +32,7 @@ pub(crate) fn is_hidden(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Writes a text as it may be seen; our own sequences begin with `seal`.
+/// Writes a text so that all of it is visible; our own sequences begin with `seal`.
 pub(super) fn write_seen(to: &mut String, text: &str, seal: &str, how: (Styles, Layout)) {
     let mut rest = text;
     while let Some(at) = rest.find(is_hidden) {
@@ -77,7 +77,7 @@ pub(super) fn write_bytes(to: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Data without our own sequences.
+/// Removes our own sequences from data.
 pub(super) fn without_sealed<'a>(bytes: &'a [u8], seal: &[u8]) -> Cow<'a, [u8]> {
     let next = |rest: &[u8]| rest.windows(seal.len()).position(|part| part == seal);
     let Some(mut at) = bytes.contains(&seal[0]).then(|| next(bytes)).flatten() else {
@@ -99,14 +99,14 @@ pub(super) fn without_sealed<'a>(bytes: &'a [u8], seal: &[u8]) -> Cow<'a, [u8]> 
     Cow::Owned(kept)
 }
 
-/// A text on one line, with all of it to be seen.
+/// Writes a text on one line, with all of it visible.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     replaced(text, is_hidden, spell)
 }
 
-/// A JSON document whose texts say the same, but hide nothing.
+/// A JSON document with equal texts that hide nothing.
 pub(crate) fn json(document: &str) -> Cow<'_, str> {
-    // Below a blank there is nothing but layout: texts have it escaped already.
+    // Below a blank there is only layout: texts have it escaped already.
     replaced(document, is_hidden_in_document, |to, hidden| {
         for unit in hidden.encode_utf16(&mut [0; 2]) {
             let _ = write!(to, "\\u{unit:04x}");
@@ -114,7 +114,7 @@ pub(crate) fn json(document: &str) -> Cow<'_, str> {
     })
 }
 
-/// The same for YAML that is written as JSON is: its texts are in double quotes.
+/// Does the same for YAML that is written as JSON is: its texts are in double quotes.
 pub(crate) fn yaml(document: &str) -> Cow<'_, str> {
     replaced(document, is_hidden_in_document, |to, hidden| {
         let _ = match u32::from(hidden) {

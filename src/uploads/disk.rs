@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use super::Record;
 
-/// Where what has arrived of an upload is.
+/// The file with the bytes of an upload that have arrived.
 pub(super) fn part(directory: &Path, id: &str) -> PathBuf {
     directory.join(format!("{id}.part"))
 }
 
-/// Makes that file, or opens it.
+/// Creates or opens that file.
 pub(super) fn make_part(directory: &Path, id: &str) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options
@@ -25,12 +25,12 @@ pub(super) fn make_part(directory: &Path, id: &str) -> std::io::Result<File> {
         .open(part(directory, id))
 }
 
-/// Opens it for writing; an upload that was forgotten has none.
+/// Opens that file for writing; an upload that was forgotten has none.
 pub(super) fn open_part(directory: &Path, id: &str) -> std::io::Result<File> {
     OpenOptions::new().write(true).open(part(directory, id))
 }
 
-/// Removes a file; fine if it is not there.
+/// Removes a file; it need not exist.
 pub(super) fn remove(file: &Path) -> std::io::Result<()> {
     match std::fs::remove_file(file) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -38,14 +38,15 @@ pub(super) fn remove(file: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Room on the disk, seen from the nearest directory that there is.
+/// Free bytes on the disk of the nearest directory that exists.
 pub(super) fn free_bytes(directory: &Path) -> std::io::Result<u64> {
     let there = directory.ancestors().find(|above| above.exists());
     let disk = rustix::fs::statvfs(there.unwrap_or(Path::new("/")))?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// What an earlier process wrote down. What it left half-made when it was killed is removed.
+/// Reads the records of an earlier process. Unfinished files that it left when it was killed are
+/// removed.
 pub(super) fn found(directory: &Path) -> Vec<Record> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -70,8 +71,8 @@ pub(super) fn found(directory: &Path) -> Vec<Record> {
             }
         })
         .collect();
-    // A part without a word about it, or of an upload that is over, belongs to nobody; that of one
-    // which cannot be read is left with it.
+    // A part without a record, or of an upload that is over, belongs to nobody; that of a record
+    // which cannot be read stays with it.
     let over: BTreeSet<&str> = records
         .iter()
         .filter(|record| !record.is_open())
@@ -83,7 +84,7 @@ pub(super) fn found(directory: &Path) -> Vec<Record> {
             (Some(end), Some(stem)) if end == "part" => {
                 !known.contains(stem) || stem.to_str().is_some_and(|id| over.contains(id))
             }
-            // An earlier version gave these names to what was half-made.
+            // An earlier version gave these names to unfinished files.
             (None, Some(stem)) => stem.to_string_lossy().starts_with(".tmp"),
             _ => file.file_name().is_some_and(cospan_durable::is_half_made),
         },

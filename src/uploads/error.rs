@@ -1,9 +1,9 @@
-//! Why an upload does not go on.
+//! The reasons why an upload cannot continue.
 
 use cospan_domain::units::Bytes;
 use thiserror::Error;
 
-/// Why an upload does not go on.
+/// The reason why an upload cannot continue.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum UploadError {

@@ -1,11 +1,11 @@
-//! What users send over HTTP, until it is at a site, and who sent what is there.
+//! Files that users send over HTTP until they are at a site, and a record of who sent each.
 //!
 //! ```text
 //! <data>/uploads/<id>.json   what was announced, and where some of it lies
 //! <data>/uploads/<id>.part   what has arrived; its length is how much
 //! ```
 //!
-//! Calls block for as long as the file system does.
+//! Calls block as long as the file system does.
 
 mod disk;
 mod error;
@@ -27,23 +27,23 @@ use tokio::sync::{Mutex as Turns, Semaphore};
 pub use error::UploadError;
 pub use record::Record;
 
-/// So much is left free on the disk of the data directory: the store lies there as well.
+/// Bytes that stay free on the disk of the data directory: the store lies there as well.
 const SPARE_BYTES: u64 = 256 << 20;
 /// Uploads that are digested and brought to a site at the same time.
 const LANDINGS: usize = 4;
 
-/// Bounds of uploads, and where they are kept.
+/// Bounds of uploads, and their directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UploadSettings {
-    /// Where they are kept; `None`: none are taken.
+    /// Their directory; `None`: no uploads are taken.
     pub directory: Option<PathBuf>,
-    /// Longest file.
+    /// Longest file, in bytes.
     pub max_bytes: u64,
-    /// Most that one key may have sent that is still there.
+    /// Most bytes that one key may have sent and that still exist.
     pub quota_bytes: u64,
-    /// Most files that one key may have sent that are still there.
+    /// Most files that one key may have sent and that still exist.
     pub quota_files: u64,
-    /// One for which nothing arrives for so long is dropped.
+    /// An upload for which nothing arrives for this long is dropped.
     pub keep: Duration,
 }
 
@@ -59,11 +59,10 @@ impl Default for UploadSettings {
     }
 }
 
-/// One upload.
 #[derive(Debug)]
 pub struct Upload {
     record: Mutex<Record>,
-    /// Held by whoever changes it.
+    /// Locked by whoever changes the upload.
     pub turn: Arc<Turns<()>>,
 }
 
@@ -75,7 +74,7 @@ impl Upload {
         })
     }
 
-    /// What is known of it.
+    /// The record of the upload.
     pub fn record(&self) -> Record {
         locked(&self.record).clone()
     }
@@ -86,7 +85,7 @@ impl Upload {
 pub struct Uploads {
     settings: UploadSettings,
     known: Mutex<BTreeMap<String, Arc<Upload>>>,
-    /// Passed by those that are brought to a site.
+    /// Permits for bringing uploads to a site.
     pub landings: Semaphore,
 }
 
@@ -95,7 +94,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Uploads {
-    /// With what an earlier process left. What cannot be read is left alone, and logged.
+    /// Opens the directory with the uploads of an earlier process. A record that cannot be read is
+    /// left alone, and logged.
     pub fn open(settings: UploadSettings) -> Self {
         let found = settings
             .directory
@@ -113,22 +113,21 @@ impl Uploads {
         }
     }
 
-    /// Bounds.
     pub fn settings(&self) -> &UploadSettings {
         &self.settings
     }
 
-    /// One of them.
+    /// Finds an upload.
     pub fn get(&self, id: &str) -> Option<Arc<Upload>> {
         locked(&self.known).get(id).cloned()
     }
 
-    /// All of them, by their ids.
+    /// All uploads, by their ids.
     pub fn all(&self) -> Vec<Arc<Upload>> {
         locked(&self.known).values().cloned().collect()
     }
 
-    /// Begins an upload, or goes on with the one of this key that was announced alike.
+    /// Begins an upload, or continues one of this key that was announced alike.
     ///
     /// # Errors
     /// It is too large, for its key or for the disk; or it cannot be written down.
@@ -140,7 +139,7 @@ impl Uploads {
             .find(|upload| locked(&upload.record).goes_on_as(&announced));
         if let Some(upload) = alike {
             let part = disk::open_part(directory, &locked(&upload.record).id)?;
-            // Who asks means to go on: it is not given up now.
+            // The client means to continue: the upload must not become stale now.
             part.set_modified(SystemTime::now())?;
             return Ok(upload.clone());
         }
@@ -209,10 +208,10 @@ impl Uploads {
         Ok(())
     }
 
-    /// How much of it has arrived.
+    /// Bytes of the upload that have arrived.
     ///
     /// # Errors
-    /// It cannot be found out.
+    /// They cannot be determined.
     pub fn arrived(&self, record: &Record) -> Result<u64, UploadError> {
         match record.placed {
             Some(_) => Ok(record.size_bytes),
@@ -221,10 +220,11 @@ impl Uploads {
         }
     }
 
-    /// Keeps the next piece durably; gives how much there is then. For holders of its turn.
+    /// Appends the next piece durably; returns the bytes that have arrived then. The caller holds
+    /// the upload's turn.
     ///
     /// # Errors
-    /// It is not the next, or too long, or cannot be written.
+    /// The piece is not the next, or too long, or cannot be written.
     pub fn append(&self, upload: &Upload, offset: u64, bytes: &[u8]) -> Result<u64, UploadError> {
         let record = upload.record();
         let arrived = self.arrived(&record)?;
@@ -243,17 +243,17 @@ impl Uploads {
             .write_all_at(bytes, offset)
             .and_then(|()| file.sync_data());
         if let Err(error) = written {
-            // What did not arrive whole did not arrive.
+            // A piece that did not arrive whole is dropped.
             file.set_len(arrived)?;
             return Err(UploadError::from(error));
         }
         Ok(ends)
     }
 
-    /// A piece of what has arrived.
+    /// Reads a piece of the bytes that have arrived.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// They cannot be read.
     pub fn read(&self, record: &Record, offset: u64, most: usize) -> Result<Vec<u8>, UploadError> {
         let file = File::open(disk::part(self.directory()?, &record.id))?;
         let mut bytes = vec![0; most];
@@ -268,10 +268,10 @@ impl Uploads {
         Ok(bytes)
     }
 
-    /// Digest of what has arrived.
+    /// Digest of the bytes that have arrived.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// They cannot be read.
     pub fn digest(&self, record: &Record) -> Result<Digest, UploadError> {
         let mut file = File::open(disk::part(self.directory()?, &record.id))?;
         let mut hasher = blake3::Hasher::new();
@@ -284,10 +284,10 @@ impl Uploads {
         }
     }
 
-    /// Writes durably down what became of it. For holders of its turn.
+    /// Records a change durably. The caller holds the upload's turn.
     ///
     /// # Errors
-    /// It cannot be written; nothing has changed then.
+    /// The change cannot be written; then nothing has changed.
     pub fn note(
         &self,
         upload: &Upload,
@@ -300,7 +300,7 @@ impl Uploads {
         let is_open = record.is_open();
         let id = record.id.clone();
         *locked(&upload.record) = record;
-        // Its room here is given back.
+        // The upload needs no room here any more.
         if is_open {
             Ok(())
         } else {
@@ -308,31 +308,31 @@ impl Uploads {
         }
     }
 
-    /// Notes that it is a file at a site. For holders of its turn.
+    /// Records that the upload is a file at a site. The caller holds the upload's turn.
     ///
     /// # Errors
-    /// It cannot be written down.
+    /// The change cannot be written.
     pub fn placed(&self, upload: &Upload, site: SiteName) -> Result<(), UploadError> {
         self.note(upload, |record| record.placed = Some(site))
     }
 
-    /// Forgets it, and what has arrived of it. For holders of its turn.
+    /// Forgets the upload, and the bytes that have arrived. The caller holds the upload's turn.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// Its files cannot be removed.
     pub fn forget(&self, upload: &Upload) -> Result<(), UploadError> {
         let directory = self.directory()?;
         let id = upload.record().id;
         disk::remove(&disk::part(directory, &id))?;
         disk::remove(&directory.join(format!("{id}.json")))?;
         cospan_durable::sync_directory(directory)?;
-        // Whoever holds it still sees that it is over.
+        // Tasks that still hold it see that it is over.
         locked(&upload.record).given_up = true;
         locked(&self.known).remove(&id);
         Ok(())
     }
 
-    /// Whether nothing has arrived for too long.
+    /// Returns true if nothing has arrived for too long.
     pub fn is_stale(&self, record: &Record) -> bool {
         let Some(directory) = &self.settings.directory else {
             return false;
@@ -340,7 +340,7 @@ impl Uploads {
         let touched = std::fs::metadata(disk::part(directory, &record.id));
         match touched.and_then(|part| part.modified()) {
             Ok(at) => at.elapsed().is_ok_and(|age| age > self.settings.keep),
-            // What had arrived is gone.
+            // The bytes that had arrived are gone.
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
         }
     }

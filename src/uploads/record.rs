@@ -1,4 +1,4 @@
-//! What is written down of an upload.
+//! The stored record of an upload.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,35 +11,33 @@ use crate::api::v1::text;
 /// The version of the format.
 const VERSION: u32 = 1;
 
-/// What is written down of an upload.
+/// The stored record of an upload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The version of its format.
     pub version: u32,
-    /// Its id: a name of a file.
+    /// The id: also the name of its files.
     pub id: String,
     /// The key that sends it.
     #[serde(with = "text")]
     pub owner: KeyName,
-    /// The logical name that it is to have.
+    /// The logical name that the file will get.
     #[serde(with = "text")]
     pub name: LogicalName,
-    /// How long it is.
     pub size_bytes: u64,
-    /// Digest of its content.
+    /// Digest of the content.
     #[serde(with = "text")]
     pub digest: Digest,
-    /// The site that is to have it; any if `None`.
+    /// The site that will get it; any if `None`.
     #[serde(
         default,
         with = "text::option",
         skip_serializing_if = "Option::is_none"
     )]
     pub site: Option<SiteName>,
-    /// The name may point to other content until now.
+    /// True if the name may stand for other content until now.
     #[serde(default)]
     pub replace: bool,
-    /// Sites where some or all of it may lie: noted before the first byte goes there.
+    /// Sites where some or all of it may lie: recorded before the first byte goes there.
     #[serde(default, with = "sites", skip_serializing_if = "BTreeSet::is_empty")]
     pub touched: BTreeSet<SiteName>,
     /// The site where it is a registered file.
@@ -49,13 +47,13 @@ pub struct Record {
         skip_serializing_if = "Option::is_none"
     )]
     pub placed: Option<SiteName>,
-    /// It does not go on: what of it lies anywhere is to be removed.
+    /// True if it was given up: all that lies of it anywhere must be removed.
     #[serde(default)]
     pub given_up: bool,
 }
 
 impl Record {
-    /// One of which nothing has arrived.
+    /// A new record, of which nothing has arrived.
     ///
     /// # Errors
     /// The system has no random numbers for its id.
@@ -82,12 +80,12 @@ impl Record {
         })
     }
 
-    /// Whether bytes may still come.
+    /// Returns true if bytes may still come.
     pub fn is_open(&self) -> bool {
         self.placed.is_none() && !self.given_up
     }
 
-    /// Whether it is open, and this announces the same.
+    /// Returns true if the upload is open, and `announced` announces the same.
     pub fn goes_on_as(&self, announced: &Record) -> bool {
         let alike = Self {
             id: self.id.clone(),
@@ -97,10 +95,10 @@ impl Record {
         self.is_open() && *self == alike
     }
 
-    /// Reads one.
+    /// Reads a record.
     ///
     /// # Errors
-    /// The file cannot be read, or is from a newer version.
+    /// The file cannot be read, or comes from a newer version.
     pub fn load(file: &Path) -> std::io::Result<Self> {
         let record: Self = serde_json::from_slice(&std::fs::read(file)?)?;
         match record.version {
@@ -109,7 +107,7 @@ impl Record {
         }
     }
 
-    /// Writes it down durably.
+    /// Writes the record durably.
     ///
     /// # Errors
     /// It cannot be written.

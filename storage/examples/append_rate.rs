@@ -1,5 +1,5 @@
-//! Durable units a second, by engine and by units in flight, beside the rate of
-//! bare `fdatasync` calls on the same disk.
+//! Measures durable units a second, by engine and by units in flight, beside the rate of bare
+//! `fdatasync` calls on the same disk.
 //!
 //! `cargo run --release -p cospan-storage --example append_rate [directory]`
 
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use cospan_storage::port::{AppendOutcome, CommitReport, Key, KeyChange, Unit, UnitToken, Version};
 use cospan_storage::{EngineKind, StoreOptions, open};
 
-/// How long each figure is measured.
+/// Time over which each figure is measured.
 const SPAN: Duration = Duration::from_secs(4);
 /// Values of a unit by name and bytes.
 type UnitValues = &'static [(&'static str, usize)];

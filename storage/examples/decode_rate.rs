@@ -1,5 +1,5 @@
-//! How long it takes to build the state of many jobs from their values: of the
-//! decoding alone, and of opening a store of each engine, with its check.
+//! Measures the time to build the state of many jobs from their values: for the decoding alone, and
+//! for opening a store of each engine, with its check.
 //!
 //! `cargo run --release -p cospan-storage --example decode_rate [jobs] [directory]`
 
@@ -82,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Fills a store, and opens it again.
+/// Fills a store, and measures the time to open it again.
 fn opening(
     engine: EngineKind,
     path: &Path,
@@ -127,7 +127,7 @@ fn opening(
     Ok(())
 }
 
-/// Processor time of this thread; other work on the machine does not count.
+/// Returns the processor time of this thread in seconds; other work on the machine does not count.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ')

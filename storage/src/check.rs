@@ -1,4 +1,4 @@
-//! Walks over a whole store, damaged or not, and says what is wrong with it.
+//! Checks a whole store, damaged or not, and reports what is wrong with it.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -15,20 +15,19 @@ use crate::port::{StoreError, Stored};
 use crate::reading;
 use crate::record::Loader;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct CheckReport {
-    /// Values that are whole.
+    /// Number of values that are whole.
     pub records: u64,
-    /// What is wrong, each with the place and the remedy; empty if nothing is.
+    /// All damage, each with the place and the remedy; empty if there is none.
     pub damage: Vec<StoreError>,
 }
 
-/// Checks a store that nobody uses: every value, every record, and whether all
-/// of them are there. Work on a copy: opening an engine may change its files.
+/// Checks a store that nobody uses: every value, every record, and whether all of them are there.
+/// Work on a copy: opening an engine may change its files.
 ///
-/// # Errors
-/// It cannot be opened at all: in use, newer, or nothing is there.
+/// Fails if the store cannot be opened at all: in use, newer, or not there.
 pub fn check(path: &Path, options: &StoreOptions) -> Result<CheckReport, StoreError> {
     let mut report = CheckReport::default();
     let kept = options.kept()?;
@@ -71,17 +70,17 @@ pub fn check(path: &Path, options: &StoreOptions) -> Result<CheckReport, StoreEr
     Ok(report)
 }
 
-/// A store of which it is not known whether it is whole.
+/// A store that may be damaged.
 pub(crate) struct Wreck {
     reader: Arc<dyn EngineReader>,
     place: String,
-    /// What the marker says, or what is wrong with it.
+    /// The marker, or the problem with it.
     marker: Result<Marker, String>,
     directory: LockedDirectory,
 }
 
 impl Wreck {
-    /// Opens the engine of a store, and asks nothing more.
+    /// Opens the engine of a store without any check.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         if !path.is_dir() {
             let problem = "there is no store; name the data directory".into();
@@ -127,7 +126,7 @@ impl Wreck {
         })
     }
 
-    /// Whether everything is there that was ever durable, as far as that is known.
+    /// Checks that everything is there that was ever durable, as far as that is known.
     fn verify(&self, kept: Option<&KeptFloor>) -> Result<(), StoreError> {
         let known = match &self.marker {
             Ok(marker) => known(&self.directory, marker, kept)?,
@@ -144,7 +143,7 @@ impl Wreck {
         )
     }
 
-    /// Whose it is, as far as that can be read.
+    /// Returns instance and epoch of the store, as far as they can be read.
     pub(crate) fn identity(&self) -> (InstanceId, Epoch) {
         let own = |key| guarded(&self.place, || reading::read_own(&*self.reader, key)).ok();
         let marker = self.marker.as_ref().ok();
@@ -160,7 +159,7 @@ impl Wreck {
         )
     }
 
-    /// Every value that can be read, and what is wrong with the others.
+    /// Visits every value that can be read, and the damage of the others.
     pub(crate) fn examine(
         &self,
         visit: &mut dyn FnMut(Result<Stored, StoreError>) -> ControlFlow<()>,

@@ -1,8 +1,8 @@
-//! What surrounds every stored value: its version, and a checksum of ours.
+//! The envelope of every stored value: its version, and our own checksum.
 //!
-//! The engines have checksums of their own, but not over everything and not
-//! always; this one is over key, version and value, so that a value that
-//! surfaces under another key or in another version is noticed as well.
+//! The engines have checksums of their own, but not over everything and not always. This one covers
+//! key, version and value, so that a value that appears under another key or in another version is
+//! noticed as well.
 
 use twox_hash::XxHash3_128;
 
@@ -13,17 +13,16 @@ const SHAPE: u8 = 1;
 /// Bytes before the value: shape, version, checksum.
 const HEADER_BYTES: usize = 1 + 8 + 4;
 
-/// What is known of a stored value without looking into it.
+/// Version and checksum of a stored value, without the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EnvelopeHead {
-    /// How often its key was written.
+    /// Number of writes of its key.
     pub(crate) version: Version,
-    /// Its checksum.
     crc: u32,
 }
 
 impl EnvelopeHead {
-    /// The head of `value`, if it were stored under `key` in this version.
+    /// Computes the head of `value` as stored under `key` in this version.
     pub(crate) fn of(key: &[u8], version: Version, value: &[u8]) -> Self {
         let mut hasher = crc32fast::Hasher::new();
         let length = (key.len() as u32).to_le_bytes();
@@ -37,13 +36,13 @@ impl EnvelopeHead {
         }
     }
 
-    /// A number that stands for (key, version, value) in the sum over the whole store.
+    /// Returns a number that stands for (key, version, value) in the sum over the whole store.
     pub(crate) fn fingerprint(self, key: &[u8]) -> u128 {
         self.named(key, XxHash3_128::oneshot)
     }
 
-    /// The same in stores of format 1. It took ten times as long, and no fingerprint has to
-    /// withstand anybody: whoever can write a value can write the sum.
+    /// Returns the same in stores of format 1. It took ten times as long, and a fingerprint need
+    /// not withstand attackers: whoever can write a value can write the sum.
     pub(crate) fn fingerprint_of_format_1(self, key: &[u8]) -> u128 {
         let mut half = [0; 16];
         let hash = self.named(key, blake3::hash);
@@ -59,7 +58,7 @@ impl EnvelopeHead {
     }
 }
 
-/// Hashes take far longer over several short pieces than over one.
+/// Hashes several pieces as one: hashes take far longer over several short pieces.
 fn in_one_piece<T>(parts: [&[u8]; 3], hash: impl FnOnce(&[u8]) -> T) -> T {
     let length = parts.iter().map(|part| part.len()).sum();
     // Most keys are of jobs, and short.
@@ -81,7 +80,7 @@ fn in_one_piece<T>(parts: [&[u8]; 3], hash: impl FnOnce(&[u8]) -> T) -> T {
     hash(whole)
 }
 
-/// The bytes to store for a value, and its head.
+/// Returns the bytes to store for a value, and its head.
 pub(crate) fn seal(key: &[u8], version: Version, value: &[u8]) -> (EnvelopeHead, Vec<u8>) {
     let head = EnvelopeHead::of(key, version, value);
     let mut bytes = Vec::with_capacity(HEADER_BYTES + value.len());
@@ -92,20 +91,20 @@ pub(crate) fn seal(key: &[u8], version: Version, value: &[u8]) -> (EnvelopeHead,
     (head, bytes)
 }
 
-/// How stored bytes are opened.
+/// A function that opens stored bytes.
 pub(crate) type Opener =
     for<'a> fn(&[u8], &'a [u8]) -> Result<(EnvelopeHead, &'a [u8]), StoreError>;
 
-/// How those are opened that lie in memory of this process, or elsewhere. To look at the
-/// checksums of memory would be a good part of what a simulated control plane does.
+/// Returns the opener for memory of this process, or for other stores. Checking the checksums of
+/// memory would be a large part of the work of a simulated control plane.
 pub(crate) fn opener(is_memory: bool) -> Opener {
     if is_memory { open_intact } else { open }
 }
 
-/// The head and the value in stored bytes, once they were found to be what was sealed.
+/// Returns head and value of stored bytes, after checking that they are as sealed.
 ///
 /// # Errors
-/// [`StoreError::Damaged`], naming the key.
+/// Fails with [`StoreError::Damaged`], naming the key.
 pub(crate) fn open<'a>(
     key: &[u8],
     stored: &'a [u8],
@@ -117,10 +116,10 @@ pub(crate) fn open<'a>(
     Ok((head, value))
 }
 
-/// The same where nothing can have changed them since.
+/// Returns the same without a check, where nothing can have changed them since.
 ///
 /// # Errors
-/// They are no stored value at all.
+/// Fails if they are no stored value at all.
 fn open_intact<'a>(key: &[u8], stored: &'a [u8]) -> Result<(EnvelopeHead, &'a [u8]), StoreError> {
     let Some((header, value)) = stored.split_at_checked(HEADER_BYTES) else {
         return Err(damaged(key, "the value is cut short"));

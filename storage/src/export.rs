@@ -1,5 +1,5 @@
-//! A store as a stream of lines: a header, a line for every value, and a last
-//! line with the number of values and a checksum of everything before it.
+//! Exports a store as a stream of lines: a header, a line for every value, and a last line with the
+//! number of values and a checksum of everything before it.
 //!
 //! The export of a store in use shows one moment and does not stop its writer.
 
@@ -15,7 +15,7 @@ pub(crate) use line::{ExportEnd, ExportLine, Header, STREAM};
 
 use crate::port::{Journal, Opened, StoreError, Stored};
 
-/// What was exported.
+/// The result of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Exported {
     /// Values written.
@@ -24,7 +24,7 @@ pub struct Exported {
     pub damaged: u64,
 }
 
-/// Why an export broke off.
+/// The reason why an export broke off.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum ExportError {
@@ -37,12 +37,12 @@ pub enum ExportError {
 /// Exports an open store.
 ///
 /// # Errors
-/// The store cannot be read, a value is damaged, or `out` cannot be written.
+/// Fails if the store cannot be read, a value is damaged, or `out` cannot be written.
 pub fn export(opened: &Opened, out: &mut dyn Write) -> Result<Exported, ExportError> {
     export_journal(&*opened.journal, opened.instance, opened.epoch, out)
 }
 
-/// Exports what a journal holds, as the store of this control plane.
+/// Exports the content of a journal, as the store of this control plane.
 ///
 /// # Errors
 /// As for [`export`].
@@ -65,11 +65,11 @@ pub fn export_journal(
     Ok(writer.end()?)
 }
 
-/// Exports what can be read of a store that does not open, leaving out what is
-/// damaged. Work on a copy: opening an engine may change its files.
+/// Exports what can be read of a store that does not open, without the damaged values. Work on a
+/// copy: opening an engine may change its files.
 ///
 /// # Errors
-/// Nothing can be read, or `out` cannot be written.
+/// Fails if nothing can be read, or `out` cannot be written.
 #[cfg(any(feature = "sled", feature = "redb"))]
 pub fn export_damaged(
     path: &std::path::Path,
@@ -96,12 +96,12 @@ pub fn export_damaged(
         }
     });
     failed.map_or(Ok(()), Err)?;
-    // The engine lost its way: what came before is worth keeping all the same.
+    // The engine failed on the way: what came before is still worth keeping.
     writer.exported.damaged += u64::from(walked.is_err());
     Ok(writer.end()?)
 }
 
-/// Writes lines and adds them up.
+/// Writes lines, and counts and hashes them.
 struct Writer<'a> {
     out: &'a mut dyn Write,
     hasher: blake3::Hasher,

@@ -1,4 +1,4 @@
-//! What a store had reached, as known from elsewhere, and what is missing of it.
+//! The least state that a store must have reached, as known from elsewhere, and the gap to it.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
 use crate::port::{Key, StoreError, Stored, Version};
 use crate::record::{keys, object};
 
-/// How far a store has come. As a floor: it has come at least so far; 0 where nothing is known.
+/// The progress of a store. As a floor: it has reached at least this; 0 where nothing is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoreFloor {
     /// The highest epoch that is known to be durable; 0 for a store not yet begun.
@@ -20,7 +20,7 @@ pub struct StoreFloor {
     pub live_jobs: u64,
 }
 
-/// What a store has of jobs.
+/// The counts of jobs in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct JobTally {
     /// The first job id that was never given out.
@@ -30,12 +30,12 @@ pub(crate) struct JobTally {
 }
 
 impl JobTally {
-    /// Looks at a value that is about to be written, or was found.
+    /// Reads the next job id from a value that is about to be written, or was found.
     pub(crate) fn see(&mut self, key: &[u8], version: Version, value: &[u8]) {
         if key != keys::NEXT_JOB.as_bytes() {
             return;
         }
-        // Whoever loads it says what is wrong with it.
+        // A damaged value is reported when it is loaded.
         if let Ok(next) = object::read_next_job(&Stored {
             key: Key(key.into()),
             version,
@@ -45,7 +45,7 @@ impl JobTally {
         }
     }
 
-    /// Counts a key that is there now, or is there no longer.
+    /// Counts a key that was added or removed.
     pub(crate) fn count(&mut self, key: &[u8], before: bool, now: bool) {
         if before != now && keys::is_spec(key) {
             if now {
@@ -66,7 +66,7 @@ impl JobTally {
     }
 }
 
-/// A floor, and who says so.
+/// A floor, with the file that states it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownFloor {
     pub(crate) floor: StoreFloor,
@@ -74,7 +74,7 @@ pub(crate) struct KnownFloor {
 }
 
 impl KnownFloor {
-    /// What two know together.
+    /// Combines the knowledge of two.
     pub(crate) fn and(self, other: Self) -> Self {
         let a = self.floor;
         let b = other.floor;
@@ -92,11 +92,11 @@ impl KnownFloor {
         Self { floor, by }
     }
 
-    /// What is missing of a store that is found like this, if anything is.
+    /// Returns the gap of a store in this state, if anything is missing.
     pub(crate) fn gap(&self, place: &str, found: FoundStore) -> Option<Gap> {
         let is_whole = match found {
             FoundStore::Missing | FoundStore::Empty => self.floor.epoch == Epoch(0),
-            // An epoch that nothing was written in takes nothing away with it.
+            // An epoch in which nothing was written loses nothing.
             FoundStore::Reached(reached) => reached.seq >= self.floor.seq,
             FoundStore::Of { instance, of } => instance == of,
         };
@@ -109,7 +109,7 @@ impl KnownFloor {
     }
 
     /// # Errors
-    /// [`StoreError::Behind`], if anything is missing.
+    /// Fails with [`StoreError::Behind`], if anything is missing.
     pub(crate) fn demand(&self, place: &str, found: FoundStore) -> Result<(), StoreError> {
         match self.gap(place, found) {
             None => Ok(()),
@@ -118,39 +118,39 @@ impl KnownFloor {
     }
 }
 
-/// What is where a store should be.
+/// The content of the place where a store should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundStore {
     /// No store.
     Missing,
-    /// Nothing in it.
+    /// An empty directory.
     Empty,
-    /// A store that has come so far.
+    /// A store with this progress.
     Reached(StoreFloor),
-    /// A store of this control plane.
+    /// A store of a certain control plane.
     Of {
-        /// Whose it is.
+        /// Instance of the store.
         instance: InstanceId,
-        /// Whose it should be.
+        /// Instance that it should have.
         of: InstanceId,
     },
 }
 
-/// What is missing between a store and its floor.
+/// The gap between a store and its floor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// The store.
     pub place: String,
-    /// The file that knows better.
+    /// The file that states the floor.
     pub by: String,
-    /// What that says.
+    /// The floor.
     pub known: StoreFloor,
-    /// What is there.
+    /// The content of the place.
     pub found: FoundStore,
 }
 
 impl Gap {
-    /// What is lost with it, in words.
+    /// Describes what is lost with it, in words.
     pub fn lost(&self) -> String {
         let StoreFloor {
             seq,

@@ -1,4 +1,4 @@
-//! The beginning of an ownership: checks that a store is whole, and takes it.
+//! Begins an ownership: checks that a store is whole, and takes it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -36,11 +36,11 @@ impl Opened {
     }
 }
 
-/// Checks the whole store against its ledger, shows every value to `load`, and
-/// makes the next epoch durable. An empty store is founded first.
+/// Checks the whole store against its ledger, passes every value to `load`, and makes the next
+/// epoch durable. An empty store is founded first.
 ///
 /// # Errors
-/// The store is damaged, newer than this program, behind its floor, or fails.
+/// Fails if the store is damaged, newer than this program, behind its floor, or its engine fails.
 pub(crate) fn begin<E: Engine>(
     engine: &mut E,
     place: &str,
@@ -67,12 +67,12 @@ pub(crate) fn begin<E: Engine>(
     take(engine, known.floor.epoch, tally)
 }
 
-/// The epoch of a store.
+/// Reads the epoch of a store.
 pub(crate) fn read_epoch(reader: &dyn EngineReader) -> Result<Epoch, StoreError> {
     meta::parse_text(EPOCH_KEY, &reading::read_own(reader, EPOCH_KEY)?)
 }
 
-/// The format of a store, one that this program knows; `None` if it is empty.
+/// Reads the format of a store, if this program knows it; `None` if the store is empty.
 pub(crate) fn read_format(
     reader: &dyn EngineReader,
     place: &str,
@@ -109,8 +109,8 @@ fn is_empty(reader: &dyn EngineReader) -> Result<bool, StoreError> {
     Ok(empty)
 }
 
-/// Writes what every store has. The format has no envelope, so that any later
-/// program can read it.
+/// Writes the values that every store has. The format has no envelope, so that any later program
+/// can read it.
 pub(crate) fn found<E: Engine>(engine: &mut E, instance: InstanceId) -> Result<(), StoreError> {
     write_reign(
         engine,
@@ -123,7 +123,7 @@ pub(crate) fn found<E: Engine>(engine: &mut E, instance: InstanceId) -> Result<(
     )
 }
 
-/// Writes a whole store of its own into an empty engine.
+/// Writes a whole store into an empty engine.
 pub(crate) fn write_reign<E: Engine>(
     engine: &mut E,
     owner: StoreOwner,
@@ -150,14 +150,14 @@ fn format_write() -> (Key, Option<Vec<u8>>) {
     )
 }
 
-/// Makes writes durable that nobody decides about.
+/// Makes writes durable without a decision of the journal.
 pub(crate) fn commit<E: Engine>(engine: &mut E, writes: Writes) -> Result<(), StoreError> {
     let mut writes = Some(writes);
     engine.exclusively(&mut |txn| txn.commit(writes.take().unwrap_or_default()).map(drop))
 }
 
-/// Walks over everything and compares it with the ledger; returns that of today's format, and
-/// what there is of jobs.
+/// Reads everything and compares it with the ledger. Returns the ledger of today's format, and the
+/// counts of jobs.
 pub(crate) fn verify(
     reader: &dyn EngineReader,
     format: u32,
@@ -219,7 +219,7 @@ fn show(key: &[u8], head: EnvelopeHead, value: &[u8], load: &mut dyn FnMut(Store
     }
 }
 
-/// Whether what is there is what the last group left.
+/// Checks that the counted ledger is the one that the last group left.
 pub(crate) fn compare(kept: StoreTotals, counted: StoreTotals) -> Result<(), StoreError> {
     let problem = if kept.keys != counted.keys {
         format!(
@@ -271,7 +271,7 @@ fn raise_epoch(txn: &mut dyn Txn, above: Epoch) -> Result<(Epoch, Seq), StoreErr
     Ok((epoch, ledger.seq))
 }
 
-/// The write that puts a value under a key, whatever is there; entered into the ledger.
+/// Returns the write that puts a value under a key, whatever is there, and adds it to the ledger.
 pub(crate) fn replace(
     txn: &mut dyn Txn,
     ledger: &mut StoreTotals,

@@ -1,5 +1,5 @@
-//! A journal with one thread of its own that decides whatever is queued
-//! together, so that one flush serves many units.
+//! A journal with a thread of its own that decides all queued units together, so that one flush
+//! serves many units.
 
 mod queue;
 
@@ -23,12 +23,12 @@ use crate::port::{
 use crate::reading::JournalReading;
 use queue::AppendQueue;
 
-/// How much one flush may serve.
+/// Limits of one flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupLimits {
-    /// Most units.
+    /// Most units in a group.
     pub units_max: usize,
-    /// Most bytes of keys and values; a single unit may exceed it.
+    /// Most bytes of keys and values in a group; a single unit may exceed it.
     pub bytes_max: usize,
 }
 
@@ -41,41 +41,41 @@ impl Default for GroupLimits {
     }
 }
 
-/// How long the thread waits for units before it looks after what is around the store.
+/// Time that the thread waits for units before it checks the surroundings of the store.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// A store that cannot be looked at is looked for so long, and so often.
+/// Time for which, and interval at which, the journal looks for a store that cannot be checked.
 const UNSEEN_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOKS_MAX: u32 = (UNSEEN_MAX.as_millis() / LOOK_EVERY.as_millis()) as u32;
 
-/// Looks after what is around a store, on the journal's thread.
+/// Checks and updates the surroundings of a store, on the journal's thread.
 pub(crate) trait Attendant: Send {
-    /// Whether the store is where it was. Nothing is reported, and no time passes for the others,
-    /// before this was answered with yes.
+    /// Checks that the store is where it was. Until this succeeds nothing is reported, and neither
+    /// [`Attendant::committed`] nor [`Attendant::idle`] is called.
     ///
     /// # Errors
-    /// It is not, or ([`StoreError::Unseen`]) that cannot be told now.
+    /// Fails if it is not there, or ([`StoreError::Unseen`]) if that cannot be checked now.
     fn look(&self) -> Result<(), StoreError>;
 
-    /// A group that ends with this unit is durable, and not reported yet.
+    /// Called when a group that ends with this unit is durable, but not yet reported.
     ///
     /// # Errors
-    /// How far the store came cannot be written down: the group is not reported, and no other is
-    /// taken.
+    /// Fails if the progress of the store cannot be stored: then the group is not reported, and no
+    /// other is taken.
     fn committed(&mut self, seq: Seq, tally: JobTally) -> Result<(), StoreError>;
 
-    /// Nothing came for a second.
+    /// Called when no unit came for a second.
     ///
     /// # Errors
-    /// As for [`Attendant::committed`].
+    /// Fails as [`Attendant::committed`].
     fn idle(&mut self) -> Result<(), StoreError>;
 
-    /// The journal was closed in good order.
+    /// Called when the journal was closed in good order.
     fn closed(&mut self);
 }
 
-/// For a store that has nothing around it.
+/// The attendant of a store without surroundings.
 pub(crate) struct Unattended;
 
 impl Attendant for Unattended {
@@ -106,7 +106,7 @@ impl Grouped {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// Fails if the system gives no thread.
     pub(crate) fn start<E: Engine + 'static>(
         engine: E,
         place: &str,
@@ -173,7 +173,7 @@ impl Journal for Grouped {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(thread) = thread {
-            // A panic of the thread was reported as fatal already.
+            // A panic of the thread was already reported as fatal.
             let _ = thread.join();
         }
     }
@@ -185,7 +185,7 @@ impl Drop for Grouped {
     }
 }
 
-/// What the thread owns.
+/// State of the thread.
 struct Worker<E> {
     engine: Option<E>,
     queue: Arc<AppendQueue>,
@@ -240,8 +240,8 @@ impl<E: Engine> Worker<E> {
         Ok(())
     }
 
-    /// Sees that the store is where it was. If that cannot be told it looks again for a while:
-    /// modes and mounts are put right in seconds, and until then nobody is told anything.
+    /// Checks that the store is where it was. If that cannot be checked, it tries again for a
+    /// while: modes and mounts are repaired in seconds, and until then nothing is reported.
     fn see(&self) -> Result<(), StoreError> {
         let mut looks = 0;
         loop {
@@ -271,7 +271,7 @@ impl<E: Engine> Worker<E> {
     }
 }
 
-/// The last unit of a group that was committed.
+/// Returns the last committed unit of a group.
 fn last(group: &AppendGroup) -> Option<Seq> {
     group
         .outcomes
@@ -283,7 +283,7 @@ fn last(group: &AppendGroup) -> Option<Seq> {
         })
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()

@@ -1,9 +1,8 @@
-//! Makes a store from an export, as another control plane's.
+//! Makes a store from an export, as that of another control plane.
 //!
-//! It draws a new instance: what the exporting one does from now on is foreign, but the
-//! attempts that the export knows are taken over under their old tags. The epoch is above
-//! the exported one. The marker is written last: an
-//! import that broke off is not a store.
+//! The new store draws a new instance: what the exporting one does from now on is foreign, but the
+//! attempts in the export are taken over under their old tags. The epoch is above the exported one.
+//! The marker is written last: an import that broke off is not a store.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -22,17 +21,17 @@ use crate::port::{Key, KeyChange, StoreError, Stored, Unit, Version};
 use crate::record::adoption::Adoption;
 use crate::record::{keys, object};
 
-/// Bytes that are written together.
+/// Number of bytes that are written together.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// What was imported.
+/// The result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Imported {
     /// The control plane that the new store belongs to.
     pub instance: InstanceId,
-    /// The one that the export came from.
+    /// The control plane that the export came from.
     pub exported_from: InstanceId,
-    /// Its epoch; opening the store takes a higher one.
+    /// Epoch of the store; opening it takes a higher one.
     pub epoch: Epoch,
     /// Number of values.
     pub records: u64,
@@ -40,7 +39,7 @@ pub struct Imported {
     pub damaged: u64,
 }
 
-/// Why nothing was imported.
+/// The reason why nothing was imported.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum ImportError {
@@ -61,8 +60,8 @@ pub enum ImportError {
 /// Imports into `path`, which must be empty or not there.
 ///
 /// # Errors
-/// The directory is not empty or cannot be used; the export is cut short,
-/// changed, or newer. The directory is empty again then.
+/// Fails if the directory is not empty or cannot be used, or if the export is cut short, changed,
+/// or newer. The directory is empty again then.
 pub fn import(
     path: &Path,
     options: &StoreOptions,
@@ -115,7 +114,7 @@ fn fill(
         }
     };
     batch.add_all(adoption.finish(), &mut engine)?;
-    // The store that was here before may have given out more.
+    // An earlier store in this place may have given out more job ids.
     let before = floor.as_ref().and_then(|floor| floor.kept.as_ref());
     let lost = before.map(|kept| kept.instance);
     let given_out = before.map(|kept| kept.known.floor.next_job);
@@ -161,7 +160,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// The first job id that was never given out.
+    /// Writes the first job id that was never given out.
     fn next_job(
         &mut self,
         at_least: JobId,
@@ -273,7 +272,7 @@ impl ImportLines<'_> {
         Ok(ImportLine::Record(stored))
     }
 
-    /// What no unit could have written is not taken from an export either.
+    /// Refuses values that no unit could have written.
     fn check(&self, stored: &Stored) -> Result<(), ImportError> {
         let key: &Key = &stored.key;
         if stored.version.0 == 0 || key.0.starts_with(RESERVED_PREFIX) {

@@ -1,4 +1,4 @@
-//! A journal without a thread: whoever appends decides, and calls the sink.
+//! A journal without a thread: the caller of `append` decides, and calls the sink.
 //!
 //! Deterministic, for the simulator and for tests. A unit appended from within
 //! the sink waits until the sink has returned.
@@ -27,7 +27,7 @@ pub(crate) struct Inline<E> {
 #[derive(Default)]
 struct InlineQueue {
     waiting: VecDeque<PendingUnit>,
-    /// Somebody is deciding, and will take whatever comes.
+    /// True while somebody decides, who will take all new units.
     busy: bool,
     closed: bool,
 }
@@ -48,7 +48,7 @@ impl<E: Engine> Inline<E> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next group, or stops being the one who decides.
+    /// Takes the next group, or stops deciding if there is none.
     fn next_group(&self) -> Option<Vec<PendingUnit>> {
         let mut queue = self.queue();
         let count = queue.waiting.len().min(self.max_units);
@@ -77,8 +77,8 @@ impl<E: Engine> Inline<E> {
     }
 }
 
-/// Lets others decide again when the sink panics. Otherwise whoever finds the
-/// queue empty has said so already, and another may have begun since.
+/// Lets others decide again when the sink panics. Without a panic, the one who finds the queue
+/// empty has already said so, and another may have begun since.
 struct IdleAfterPanic<'a>(&'a Mutex<InlineQueue>);
 
 impl Drop for IdleAfterPanic<'_> {

@@ -1,7 +1,7 @@
-//! Decides a group of units: which are committed, in which order, as what bytes.
+//! Decides a group of units: which are committed, in which order, and as what bytes.
 //!
-//! Units are decided one after the other against what is stored and what their
-//! predecessors wrote; what is left at the end goes to the engine as one batch, with the ledger.
+//! Units are decided one after the other against what is stored and what their predecessors wrote.
+//! The final state goes to the engine as one batch, with the ledger.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -45,20 +45,20 @@ impl PendingUnit {
     }
 }
 
-/// One key that the group writes.
+/// A key that the group writes.
 #[derive(Debug)]
 struct KeySlot {
     stored: Option<EnvelopeHead>,
     now: Option<EnvelopeHead>,
-    /// What is to be stored; `None`: nothing any more.
+    /// Bytes to be stored; `None`: the key is deleted.
     bytes: Option<Vec<u8>>,
 }
 
 /// Decides a group and makes it durable.
 ///
 /// # Errors
-/// The engine failed, or what it holds is damaged. Whether anything of the
-/// group is durable is unknown then.
+/// Fails if the engine failed, or its content is damaged. It is unknown then whether anything of
+/// the group is durable.
 pub(crate) fn decide<E: Engine>(
     engine: &mut E,
     group: Vec<PendingUnit>,
@@ -83,7 +83,7 @@ pub(crate) fn decide<E: Engine>(
     Ok(decided)
 }
 
-/// A group under way.
+/// The decision of a group, under way.
 struct Sitting<'a> {
     txn: &'a mut dyn Txn,
     epoch: Epoch,
@@ -130,7 +130,7 @@ impl<'a> Sitting<'a> {
         Ok(AppendOutcome::Committed(self.ledger.seq))
     }
 
-    /// What is under a key as its predecessors in the group leave it.
+    /// Returns the head under a key as its predecessors in the group leave it.
     fn head(&mut self, key: &Key) -> Result<Option<EnvelopeHead>, StoreError> {
         match self.slots.get(key) {
             Some(slot) => Ok(slot.now),
@@ -149,7 +149,7 @@ impl<'a> Sitting<'a> {
             None => (None, None),
         };
         match self.slots.entry(change.key) {
-            // What was read was not written by this group.
+            // The value read was not written by this group.
             Entry::Vacant(slot) => drop(slot.insert(KeySlot {
                 stored: before,
                 now,
@@ -181,7 +181,7 @@ impl<'a> Sitting<'a> {
     }
 }
 
-/// Enters into the ledger that a key's value is another one now.
+/// Updates the ledger for a changed key.
 pub(crate) fn enter(
     ledger: &mut StoreTotals,
     key: &[u8],
@@ -196,7 +196,7 @@ pub(crate) fn enter(
     }
 }
 
-/// The write that keeps the ledger.
+/// Returns the write that stores the ledger.
 pub(crate) fn ledger_write(ledger: &StoreTotals) -> (Key, Option<Vec<u8>>) {
     let (_, bytes) = envelope::seal(LEDGER_KEY, Version(ledger.seq.0), &ledger.encode());
     (Key(LEDGER_KEY.into()), Some(bytes))
@@ -212,7 +212,7 @@ fn read_head(txn: &mut dyn Txn, key: &[u8]) -> Result<Option<EnvelopeHead>, Stor
     Ok(head)
 }
 
-/// The ledger as stored.
+/// Reads the stored ledger.
 pub(crate) fn read_ledger(txn: &mut dyn Txn) -> Result<StoreTotals, StoreError> {
     let open = envelope::opener(txn.is_memory());
     let mut ledger = None;
@@ -223,7 +223,7 @@ pub(crate) fn read_ledger(txn: &mut dyn Txn) -> Result<StoreTotals, StoreError> 
     ledger.ok_or_else(|| meta::damaged(LEDGER_KEY, "it is missing"))
 }
 
-/// The epoch as stored.
+/// Reads the stored epoch.
 pub(crate) fn read_epoch(txn: &mut dyn Txn) -> Result<Epoch, StoreError> {
     let open = envelope::opener(txn.is_memory());
     let mut epoch = None;

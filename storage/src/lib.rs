@@ -1,8 +1,8 @@
 //! The journal: what is durable, in which order, and under which version.
 //!
-//! Deliberately not stored: anything that can be derived from what is
-//! (queues, indexes, capacity in use), try counts, observations of sites, and
-//! what is in flight. After a crash these are found out again.
+//! Deliberately not stored: anything that can be derived from stored data (queues, indexes,
+//! capacity in use), try counts, observations of sites, and what is in flight. After a crash these
+//! are determined again.
 
 #![cfg_attr(
     not(any(feature = "sled", feature = "redb")),

@@ -1,8 +1,8 @@
-//! Goes on with a store that is not as far as it was, once somebody has said so.
+//! Accepts the loss of a store that has fallen behind its floor, once an operator confirms it.
 //!
-//! What is missing stays missing. The store takes its place behind it: an epoch above every
-//! one that there was, units that count on from the last, and job ids above all that may have
-//! been given out, so that no number ever stands for two jobs.
+//! What is missing stays missing. The store continues after it: with an epoch above every earlier
+//! one, units that count on from the last, and job ids above all that may have been given out, so
+//! that no number ever stands for two jobs.
 
 use std::path::Path;
 
@@ -17,23 +17,23 @@ use crate::open::{FloorFile, LockedDirectory, Marker, StoreOptions, guarded};
 use crate::port::StoreError;
 use crate::record::{keys, object};
 
-/// What was given up, and how the store goes on.
+/// The accepted loss, and the state from which the store continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceptedLoss {
-    /// What was missing.
+    /// The gap that was accepted.
     pub gap: Gap,
-    /// Its epoch; opening the store takes a higher one.
+    /// Epoch of the store; opening it takes a higher one.
     pub epoch: Epoch,
     /// The first job id that will be given out.
     pub next_job: JobId,
-    /// Number of live jobs that are there.
+    /// Number of live jobs that are still there.
     pub live_jobs: u64,
 }
 
-/// Takes the store as it is; `None` if nothing is missing. Nobody may use it meanwhile.
+/// Accepts the store as it is; returns `None` if nothing is missing. Nobody may use it meanwhile.
 ///
 /// # Errors
-/// There is no store and never was, it is in use, newer, or damaged in itself.
+/// Fails if there is no store and never was, or it is in use, newer, or damaged in itself.
 pub fn accept(path: &Path, options: &StoreOptions) -> Result<Option<AcceptedLoss>, StoreError> {
     let was_there = options.kept()?.is_some();
     if !was_there && !Marker::is_in(path) {
@@ -81,11 +81,11 @@ pub fn accept(path: &Path, options: &StoreOptions) -> Result<Option<AcceptedLoss
     }))
 }
 
-/// A store as its marker and its floor tell of it.
+/// A store as described by its marker and its floor.
 struct LostStore {
     marker: Marker,
     known: KnownFloor,
-    /// What is missing, as far as that can be said before the store is read.
+    /// The gap, as far as it is known before the store is read.
     gap: Option<Gap>,
 }
 
@@ -100,7 +100,7 @@ fn lost(
     Ok(match (marker, kept) {
         (None, None) => None,
         (None, Some(kept)) => {
-            // What may still run at the sites has tags of that instance.
+            // Attempts that may still run at the sites have tags of that instance.
             let marker = Marker::create(directory, options.engine, kept.instance)?;
             let gap = kept.known.gap(&place, FoundStore::Missing);
             Some(LostStore {
@@ -129,7 +129,7 @@ fn lost(
     })
 }
 
-/// What a store turns out to be.
+/// The state of a store after reading it.
 struct WholeStore {
     found: FoundStore,
     tally: JobTally,
@@ -158,7 +158,7 @@ fn read<E: Engine>(
     })
 }
 
-/// Makes the store's own values those of one that has come further than it had.
+/// Sets the store's own values to continue after the known floor.
 fn go_on<E: Engine>(
     engine: &mut E,
     known: StoreFloor,

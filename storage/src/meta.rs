@@ -1,4 +1,4 @@
-//! What a store keeps about itself, under keys that no unit may touch.
+//! The values that a store keeps about itself, under keys that no unit may touch.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use cospan_domain::ids::{Epoch, InstanceId, Seq};
 use crate::envelope;
 use crate::port::StoreError;
 
-/// The format that this program writes. Those before it are read, and replaced at once.
+/// The format that this program writes. Earlier ones are read, and replaced at once.
 ///
 /// | format | what is different |
 /// |---|---|
@@ -23,28 +23,28 @@ pub(crate) const INSTANCE_KEY: &[u8] = b"m/store/instance";
 pub(crate) const EPOCH_KEY: &[u8] = b"m/store/epoch";
 pub(crate) const LEDGER_KEY: &[u8] = b"m/store/ledger";
 
-/// What the whole store adds up to after a group.
+/// The checksum of the whole store after a group.
 ///
-/// It is written with every group. If an engine brings back another set of
-/// values than the one that some group left behind, the sum does not come out.
+/// It is written with every group. If an engine returns another set of values than some group left
+/// behind, the sum does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct StoreTotals {
     /// The last committed unit.
     pub(crate) seq: Seq,
-    /// Number of keys, but for format and ledger.
+    /// Number of keys, except format and ledger.
     pub(crate) keys: u64,
     /// Sum of their fingerprints, modulo 2^128.
     pub(crate) sum: u128,
 }
 
 impl StoreTotals {
-    /// Adds a value that is there from now on.
+    /// Adds a new value.
     pub(crate) fn add(&mut self, key: &[u8], head: envelope::EnvelopeHead) {
         self.keys = self.keys.wrapping_add(1);
         self.sum = self.sum.wrapping_add(head.fingerprint(key));
     }
 
-    /// Takes away a value that is there no longer.
+    /// Removes a value.
     pub(crate) fn remove(&mut self, key: &[u8], head: envelope::EnvelopeHead) {
         self.keys = self.keys.wrapping_sub(1);
         self.sum = self.sum.wrapping_sub(head.fingerprint(key));
@@ -71,7 +71,7 @@ impl StoreTotals {
     }
 }
 
-/// A number or name that is kept as text.
+/// Parses a number or name that is kept as text.
 pub(crate) fn parse_text<T: FromStr>(key: &[u8], value: &[u8]) -> Result<T, StoreError> {
     std::str::from_utf8(value)
         .ok()
@@ -79,7 +79,7 @@ pub(crate) fn parse_text<T: FromStr>(key: &[u8], value: &[u8]) -> Result<T, Stor
         .ok_or_else(|| damaged(key, "its content is not what it should be"))
 }
 
-/// The error for one of the store's own keys.
+/// Makes the error for one of the store's own keys.
 pub(crate) fn damaged(key: &[u8], problem: &str) -> StoreError {
     StoreError::Damaged {
         place: key.escape_ascii().to_string(),
@@ -87,7 +87,7 @@ pub(crate) fn damaged(key: &[u8], problem: &str) -> StoreError {
     }
 }
 
-/// Who owns a store, as drawn at its creation, and the epoch of its ownership.
+/// The owner of a store, as drawn at its creation, and the epoch of its ownership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoreOwner {
     /// The control plane.

@@ -1,4 +1,4 @@
-//! Opens a store in a directory, whichever engine keeps it.
+//! Opens a store in a directory, with any engine.
 
 mod directory;
 mod floor;
@@ -37,7 +37,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// Those that this program was built with, the default first.
+    /// All engines that this program was built with, the default first.
     pub const ALL: &'static [EngineKind] = &[
         #[cfg(feature = "sled")]
         EngineKind::Sled,
@@ -45,7 +45,7 @@ impl EngineKind {
         EngineKind::Redb,
     ];
 
-    /// Its name in configuration and on disk.
+    /// Returns its name in configuration and on disk.
     pub fn as_str(self) -> &'static str {
         match self {
             #[cfg(feature = "sled")]
@@ -55,7 +55,7 @@ impl EngineKind {
         }
     }
 
-    /// The file that has its data.
+    /// Returns the name of its data file.
     pub(crate) fn file(self) -> &'static str {
         match self {
             #[cfg(feature = "sled")]
@@ -65,30 +65,31 @@ impl EngineKind {
         }
     }
 
-    /// The engine of this name, if this program has it.
+    /// Returns the engine of this name, if this program has it.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
     }
 }
 
-/// How to open a store.
+/// The options for opening a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// The engine of a new store; an old one must be of the same.
+    /// The engine of a new store; an old one must have the same.
     pub engine: EngineKind,
-    /// Memory for the engine's cache. sled takes it as a hint: give it twice the live data.
+    /// Memory for the engine's cache, in bytes. sled takes it as a hint: give it twice the live
+    /// data.
     pub cache_bytes: u64,
-    /// How much one flush may serve.
+    /// Limits of one flush.
     pub group: GroupLimits,
-    /// How long to wait for a process that was killed to let go of the store.
+    /// Longest time to wait until a killed process releases the store.
     pub lock_wait: Duration,
-    /// The file outside of the store's directory that says how far the store has come; `None`:
-    /// it is not noticed if an older copy is put in the store's place.
+    /// The file outside of the store's directory that states how far the store has come; `None`: it
+    /// is not noticed if an older copy replaces the store.
     pub floor: Option<PathBuf>,
 }
 
 impl StoreOptions {
-    /// The shipped settings for an engine.
+    /// Returns the shipped settings for an engine.
     pub fn new(engine: EngineKind) -> Self {
         Self {
             engine,
@@ -99,12 +100,12 @@ impl StoreOptions {
         }
     }
 
-    /// What the floor's file says, if there is one.
+    /// Reads the floor file, if there is one.
     pub(crate) fn kept(&self) -> Result<Option<KeptFloor>, StoreError> {
         self.floor.as_deref().map_or(Ok(None), FloorFile::look)
     }
 
-    /// The floor's file, for as long as the store is used.
+    /// Opens the floor file for as long as the store is used.
     pub(crate) fn floor_file(&self) -> Result<Option<FloorFile>, StoreError> {
         self.floor
             .as_deref()
@@ -112,8 +113,8 @@ impl StoreOptions {
             .transpose()
     }
 
-    /// Opens the engine in a directory, waiting for a lock that an earlier
-    /// opening is about to let go, and makes the names of its files durable.
+    /// Opens the engine in a directory, waiting for a lock that an earlier opening is about to
+    /// release, and makes the names of its files durable.
     pub(crate) fn open_engine(
         &self,
         directory: &LockedDirectory,
@@ -134,19 +135,17 @@ impl StoreOptions {
     }
 }
 
-/// Opens the store in `path`, which is made if it is not there, and takes the
-/// next epoch: from now on appends of earlier ones are fenced.
+/// Opens the store in `path`, creating it if needed, and takes the next epoch: from now on appends
+/// of earlier epochs are fenced.
 ///
-/// # Errors
-/// The directory cannot be used, the store is in use, newer, damaged, or its
-/// disk is full; each says what to do.
+/// Fails if the directory cannot be used, or the store is in use, newer or damaged, or its disk is
+/// full; each error says what to do.
 pub fn open(path: &Path, options: &StoreOptions, sink: Sink) -> Result<Opened, StoreError> {
     open_and_load(path, options, sink, &mut |_| {})
 }
 
-/// Like [`open`], and shows every value that the store holds on the way: the
-/// check that the store is whole reads all of them anyway. After an error
-/// nothing of what was shown counts.
+/// Opens a store like [`open`], and passes every stored value to `load`: the check that the store
+/// is whole reads all of them anyway. After an error none of the loaded values counts.
 ///
 /// # Errors
 /// As for [`open`].
@@ -156,7 +155,7 @@ pub fn open_and_load(
     sink: Sink,
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
-    // Whoever puts it back finds no other in its place.
+    // An operator who puts the store back finds no other one in its place.
     if !path
         .try_exists()
         .map_err(|source| io_error(path, "looked at", source))?
@@ -186,14 +185,15 @@ pub fn open_and_load(
 }
 
 /// # Errors
-/// There is no store, but there was one.
+/// Fails if there is no store, but there was one.
 fn missing(path: &Path, options: &StoreOptions) -> Result<(), StoreError> {
     let known = options.kept()?.map(|kept| kept.known).unwrap_or_default();
     known.demand(&path.display().to_string(), FoundStore::Missing)
 }
 
-/// What [`open`] would say of the store before it reads it: nothing is wrong, or it is in use, gone,
-/// newer, of another engine, or its marker is damaged. Takes no epoch, and makes no store.
+/// Checks what [`open`] would say of the store before it reads it: that nothing is wrong, or that
+/// it is in use, gone, newer, of another engine, or that its marker is damaged. Takes no epoch, and
+/// makes no store.
 ///
 /// # Errors
 /// As for [`open`].
@@ -262,10 +262,10 @@ impl StoreStart<'_> {
     }
 }
 
-/// What marker and floor know of a store.
+/// Returns what marker and floor know of a store.
 ///
 /// # Errors
-/// They speak of different ones.
+/// Fails if they are of different stores.
 pub(crate) fn known(
     directory: &LockedDirectory,
     marker: &Marker,

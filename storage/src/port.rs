@@ -1,8 +1,7 @@
 //! The port between the control plane and its store.
 //!
-//! Narrow on purpose, so that a replicated store can serve it later: values of
-//! at most 64 KiB, at most 128 changes a unit, no scan but after start, for
-//! export and for check.
+//! Narrow on purpose, so that a replicated store can serve it later: values of at most 64 KiB, at
+//! most 128 changes a unit, scans only at start, for export and for check.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -43,18 +42,17 @@ impl fmt::Debug for Key {
     }
 }
 
-/// How often a key was written; 0 if it is not there.
+/// Number of writes of a key; 0 if it is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Version(pub u64);
 
-/// One change to one key.
+/// A change to one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyChange {
-    /// Which key.
     pub key: Key,
-    /// The version that it must have now, else the whole unit is a conflict;
-    /// `None` for a key that is guarded by another key of the same unit.
-    /// Committed, the key has the next version; deleted, version 0.
+    /// The version that it must have now, or else the whole unit is a conflict; `None` for a key
+    /// that is guarded by another key of the same unit. After a commit the key has the next
+    /// version, or 0 if it was deleted.
     pub expected: Option<Version>,
     /// The new value; `None` deletes.
     pub value: Option<Box<[u8]>>,
@@ -63,16 +61,16 @@ pub struct KeyChange {
 /// Changes that happen together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unit {
-    /// In any order, each key at most once. An empty unit is a barrier: it is
-    /// answered after everything appended before it.
+    /// Changes in any order, each key at most once. An empty unit is a barrier: it is answered
+    /// after everything appended before it.
     pub changes: Vec<KeyChange>,
 }
 
-/// The caller's own number for a unit, given back with its outcome.
+/// The caller's own number for a unit, returned with its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnitToken(pub u64);
 
-/// What became of a unit.
+/// The outcome of a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppendOutcome {
     /// Durable, at this position.
@@ -85,7 +83,7 @@ pub enum AppendOutcome {
     Refused(UnitError),
 }
 
-/// Why a unit is never written, whatever the store holds.
+/// The reason why a unit is never written, whatever the store holds.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum UnitError {
@@ -102,10 +100,10 @@ pub enum UnitError {
 }
 
 impl Unit {
-    /// Whether any store would take it.
+    /// Checks that any store would take it.
     ///
     /// # Errors
-    /// The first bound that it breaks.
+    /// Fails with the first bound that it breaks.
     pub fn check(&self) -> Result<(), UnitError> {
         if self.changes.len() > MAX_CHANGES {
             return Err(UnitError::TooManyChanges(self.changes.len()));
@@ -132,13 +130,13 @@ impl Unit {
     }
 }
 
-/// What the journal reports, in the order of append.
+/// A report of the journal, in the order of append.
 #[derive(Debug)]
 pub enum CommitReport {
     /// A group of units that became durable (or failed) together.
     Group(AppendGroup),
-    /// The store failed. Nothing more is accepted; whether the units that were
-    /// under way are durable is unknown until the store is opened again.
+    /// The store failed. Nothing more is accepted; it is unknown whether the units under way are
+    /// durable until the store is opened again.
     Fatal(String),
 }
 
@@ -147,22 +145,22 @@ pub enum CommitReport {
 pub struct AppendGroup {
     /// Each unit's outcome, in the order of append.
     pub outcomes: Vec<(UnitToken, AppendOutcome)>,
-    /// How long the flush took, in microseconds; 0 where there is none.
+    /// Duration of the flush, in microseconds; 0 if there is none.
     pub flush_us: u64,
 }
 
-/// Receives what becomes of units; called from the journal's own thread (or
-/// in-line by a backend without one), one group at a time.
+/// Receives the outcomes of units; called from the journal's own thread (or in-line by a backend
+/// without one), one group at a time.
 pub type Sink = Arc<dyn Fn(CommitReport) + Send + Sync>;
 
-/// One key as found by a scan.
+/// A key as found by a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     /// The key.
     pub key: Key,
-    /// Its version.
+    /// Version of the key.
     pub version: Version,
-    /// Its value.
+    /// Value of the key.
     pub value: Box<[u8]>,
 }
 
@@ -175,7 +173,7 @@ pub struct StoreSize {
     pub keys: u64,
 }
 
-/// Why a store cannot be opened, read or written.
+/// The reason why a store cannot be opened, read or written.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum StoreError {
@@ -258,13 +256,13 @@ pub enum StoreError {
 /// An opened store.
 #[derive(Clone)]
 pub struct Opened {
-    /// Where to append.
+    /// The journal to append to.
     pub journal: Arc<dyn Journal>,
     /// The epoch that this opening took; every append carries it.
     pub epoch: Epoch,
     /// The control plane that this store belongs to.
     pub instance: InstanceId,
-    /// Those of which it took a store over by an import.
+    /// Control planes whose stores this one took over by an import.
     pub former: Vec<InstanceId>,
 }
 
@@ -274,23 +272,22 @@ pub struct Opened {
 /// called. Nothing is retried after an error of the device: a failed flush may
 /// have dropped what it should have written.
 pub trait Journal: Send + Sync {
-    /// Takes a unit. Its outcome comes to the sink given at opening. After a
-    /// fatal report, and after `close`, nothing comes any more. May be called
-    /// from within the sink.
+    /// Takes a unit. Its outcome is reported to the sink given at opening. After a fatal report,
+    /// and after `close`, nothing is reported any more. May be called from within the sink.
     fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit);
 
-    /// All keys that begin with `prefix`, in order, as of some moment after every
-    /// unit reported so far. For start, export, check, and one object's history.
+    /// Visits all keys that begin with `prefix`, in order, as of some moment after every unit
+    /// reported so far. For start, export, check, and one object's history.
     ///
     /// # Errors
-    /// The store cannot be read, was closed, or a value's checksum does not fit.
+    /// Fails if the store cannot be read or was closed, or a value's checksum does not match.
     fn scan(
         &self,
         prefix: &[u8],
         visit: &mut dyn FnMut(Stored) -> std::ops::ControlFlow<()>,
     ) -> Result<(), StoreError>;
 
-    /// How large the store is.
+    /// Returns the size of the store.
     fn size(&self) -> StoreSize;
 
     /// Stops after everything appended so far is decided and reported.

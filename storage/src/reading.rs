@@ -1,4 +1,4 @@
-//! Scans over what a reader shows, the same for every backend.
+//! Scans over a reader, the same for every backend.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ impl JournalReading {
         }
     }
 
-    /// Lets go of the store.
+    /// Releases the store.
     pub(crate) fn close(&self) {
         self.reader
             .lock()
@@ -59,7 +59,7 @@ impl JournalReading {
     }
 }
 
-/// Every value below a prefix but the store's own, opened and checked.
+/// Visits every value below a prefix except the store's own, opened and checked.
 pub(crate) fn scan(
     reader: &dyn EngineReader,
     prefix: &[u8],
@@ -76,7 +76,7 @@ pub(crate) fn scan(
     problem.map_or(Ok(()), Err)
 }
 
-/// The same, but goes on after a damaged value.
+/// Visits the same, but goes on after a damaged value.
 pub(crate) fn examine(
     reader: &dyn EngineReader,
     prefix: &[u8],
@@ -95,19 +95,19 @@ pub(crate) fn examine(
     })
 }
 
-/// Number of keys that units wrote, from the ledger.
+/// Returns the number of keys that units wrote, from the ledger.
 fn count_keys(reader: &dyn EngineReader) -> u64 {
     let own = [meta::INSTANCE_KEY, meta::EPOCH_KEY].len() as u64;
     read_ledger(reader).map_or(0, |ledger| ledger.keys.saturating_sub(own))
 }
 
-/// The ledger as a reader sees it.
+/// Reads the ledger.
 pub(crate) fn read_ledger(reader: &dyn EngineReader) -> Result<StoreTotals, StoreError> {
     let value = read_own(reader, LEDGER_KEY)?;
     StoreTotals::decode(&value)
 }
 
-/// The value of one of the store's own keys.
+/// Reads the value of one of the store's own keys.
 pub(crate) fn read_own(reader: &dyn EngineReader, wanted: &[u8]) -> Result<Vec<u8>, StoreError> {
     let mut value = Err(meta::damaged(wanted, "it is missing"));
     reader.walk(wanted, &mut |key, stored| {

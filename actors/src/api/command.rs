@@ -11,24 +11,23 @@ use thiserror::Error;
 
 pub use cospan_domain::site::command::Operation as SiteOrder;
 
-/// Something asked of the control plane, with the name of the key that asked.
+/// A command, with the name of the key that gives it.
 #[derive(Debug)]
 pub struct ApiCommand {
-    /// Who asks.
+    /// The key that gives the command.
     pub by: KeyName,
-    /// What is asked.
+    /// The request itself.
     pub what: ApiRequest,
 }
 
-/// What can be asked.
+/// All requests that the control plane takes.
 #[derive(Debug)]
 pub enum ApiRequest {
     /// Accept these jobs, all or none.
     Submit(Vec<Submission>),
     /// Cancel these jobs; those that have ended already are left as they are.
     Cancel(Vec<JobId>),
-    /// Cancel these jobs, and give up what may still run of them at sites from which nothing
-    /// is heard.
+    /// Cancel these jobs, and give up what may still run of them at sites that do not answer.
     Abandon(Vec<JobId>),
     /// Do not place these jobs until thawed.
     Freeze(Vec<JobId>),
@@ -36,32 +35,30 @@ pub enum ApiRequest {
     Thaw(Vec<JobId>),
     /// Go on with jobs that were held after an internal error.
     Release(Vec<JobId>),
-    /// Change the class of these jobs' placement queue.
+    /// Change the priority of these jobs.
     SetPriority {
-        /// Which jobs.
         jobs: Vec<JobId>,
-        /// To which class.
+        /// The new priority.
         to: Priority,
-        /// The key that asks is bound by no rule for classes.
+        /// The key is exempt from the rules for priorities.
         uncapped: bool,
     },
-    /// Promise a job another start, or none any more.
+    /// Reserve another start for a job, or none any more.
     ChangeReservation {
-        /// The job.
         job: JobId,
-        /// What is wanted; `None`: it is placed as others are.
+        /// The new terms; `None`: the job is placed as others are.
         wish: Option<ReservationTerms>,
     },
-    /// An operator's order about a site.
+    /// An operator's command for a site.
     Site(SiteName, SiteOrder),
-    /// Register a file that is at a site under a logical name. Answered once its
-    /// content was read there.
+    /// Register a file that is at a site under a logical name. Answered once its content was read
+    /// there.
     AddFile {
-        /// Its logical name.
+        /// The file's logical name.
         name: LogicalName,
-        /// Where it is.
+        /// The site that has the file.
         site: SiteName,
-        /// Below that site's file root.
+        /// The path below that site's file root.
         path: RelPath,
         /// The name may point to other content until now.
         replace: bool,
@@ -70,35 +67,35 @@ pub enum ApiRequest {
     },
     /// Forget a file, or one replica of it. Nothing at a site is deleted.
     RemoveFile {
-        /// Its logical name.
+        /// The file's logical name.
         name: LogicalName,
-        /// Only the replica there.
+        /// Forget only the replica at this site.
         site: Option<SiteName>,
-        /// Even if unfinished jobs read it.
+        /// Forget the file even if unfinished jobs read it.
         force: bool,
-        /// It may be another key's.
+        /// The file may be another key's.
         reaches_all: bool,
     },
 }
 
-/// One job to be accepted.
+/// A job to be accepted.
 #[derive(Debug, Clone)]
 pub struct Submission {
-    /// What is asked for; valid by [`JobSpec::validate`], names bound to content.
+    /// The job's specification; valid by [`JobSpec::validate`], names bound to content.
     pub spec: Arc<JobSpec>,
     /// The client's name for this submission.
     pub idempotency: Option<Idempotency>,
-    /// Accept it although no known site can ever hold it.
+    /// Accept the job although no known site can ever hold it.
     pub allow_unplaceable: bool,
-    /// Refuse it if it names a site that takes no placements now; else it waits for the site.
+    /// Refuse the job if it names a site that takes no placements now; else it waits for the site.
     pub refuse_closed: bool,
-    /// How the class in `spec` was come by.
+    /// The origin of the priority in `spec`.
     pub asking: Asking,
 }
 
 impl Submission {
-    /// A job under no name of its client's, of the class that it has, with nothing made easier
-    /// for it or harder.
+    /// A job without an idempotency key, of the priority that it has, with no rule relaxed or
+    /// tightened for it.
     pub fn of(spec: Arc<JobSpec>) -> Self {
         Self {
             spec,
@@ -110,44 +107,43 @@ impl Submission {
     }
 }
 
-/// What a command came to. Everything in it is durable and in the view.
+/// The answer to a command. Everything in it is durable and in the view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApiAnswer {
-    /// The jobs, in the order of submission.
+    /// The accepted jobs, in the order of submission.
     Submitted(Vec<SubmittedJob>),
-    /// What became of each job, in the order given.
+    /// The outcome for each job, in the order given.
     Jobs(Vec<(JobId, JobOutcome)>),
-    /// Done.
+    /// The command was carried out.
     Done,
 }
 
-/// One accepted job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubmittedJob {
-    /// Its number.
+    /// The job's number.
     pub id: JobId,
-    /// It had been accepted before, under the same idempotency key.
+    /// The job had been accepted before, under the same idempotency key.
     pub repeated: bool,
-    /// The sweep that it is a run of.
+    /// The sweep that the job is a run of.
     pub group: Option<JobId>,
 }
 
-/// What became of one job of a command on several.
+/// The outcome for one job of a command on several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobOutcome {
-    /// Done.
+    /// The command was carried out.
     Done,
-    /// Done here; it takes until others have done their part, or something more of the user.
+    /// Done here; others, or the user, still have to do their part.
     Waits(String),
-    /// Nothing to do: it was so already, or has ended.
+    /// Nothing to do: the job was so already, or has ended.
     Unchanged(String),
     /// There is no such job.
     NotFound,
-    /// Not possible, and why.
+    /// Not possible, with the reason.
     Refused(String),
 }
 
-/// Why nothing was done.
+/// The reason why nothing was done.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum ApiRefusal {

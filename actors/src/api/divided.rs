@@ -1,4 +1,4 @@
-//! How a flexible job would be divided over the sites that promise starts.
+//! The division of a flexible job over the sites that offer reservations.
 
 use cospan_domain::ids::{JobId, KeyName};
 
@@ -8,11 +8,13 @@ use crate::coallocator::{Division, GridMaker, would_divide};
 use crate::intake::new_job;
 
 impl ControlPlane {
-    /// How a flexible job that is to be promised a start would be divided if it were submitted now
-    /// with this key, or why not. `None`: it is no such job. Sites are asked; nothing is reserved.
+    /// Works out how a flexible job with reservations would be divided if it were submitted now
+    /// with this key, or why it could not be. `None` if the job is none of that kind. Sites are
+    /// asked; nothing is reserved.
     ///
     /// # Errors
-    /// It would be refused.
+    ///
+    /// The job would be refused.
     pub async fn division(
         &self,
         by: &KeyName,

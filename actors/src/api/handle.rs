@@ -1,4 +1,4 @@
-//! The control plane as its edge holds it: any thread may use it.
+//! The control plane as its edge holds it; any thread may use it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,39 +34,38 @@ use crate::live_state::{CopyForecast, KnownSite};
 use crate::shared::{Committed, Shared};
 use crate::sharing::{self, Checked};
 
-/// The control plane, for its edge.
 #[derive(Clone)]
 pub struct ControlPlane {
     shared: Arc<Shared>,
     shapes: Arc<Mutex<EmptySites>>,
 }
 
-/// What sites are like when empty, for refusing what can never be placed.
+/// The sites as they would be when empty, to refuse what can never be placed.
 struct EmptySites {
     made_at: Timestamp,
     maker: GridMaker,
     grid: Option<Arc<GridSnapshot>>,
-    /// What was last found to fit them: users submit the same job many times in a row.
+    /// The request that was last found to fit them: users submit the same job many times in a row.
     fitting: Option<Arc<PlacementRequest>>,
 }
 
-/// One site as operators see it.
+/// A site as operators see it.
 #[derive(Debug, Clone)]
 pub struct SiteStanding {
-    /// Its name.
+    /// The site's name.
     pub name: SiteName,
-    /// Its state now.
+    /// The site's state now.
     pub state: SiteState,
-    /// Its durable record.
+    /// The site's durable record.
     pub record: Arc<SiteRecord>,
-    /// What it said last.
+    /// The site's last report.
     pub report: Arc<KnownSite>,
-    /// Components placed there, running or about to.
+    /// The number of components placed there, running or about to.
     pub held: u32,
 }
 
 impl ControlPlane {
-    /// The shapes of sites change seldom; a refusal may be this old.
+    /// A refusal may rest on shapes this old: those of sites seldom change.
     const SHAPES_EXPIRY_MS: u64 = 1_000;
 
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
@@ -91,33 +90,35 @@ impl ControlPlane {
         self.shared.clock.now()
     }
 
-    /// This control plane among others at the same sites.
+    /// The number of this control plane among others at the same sites.
     pub fn instance(&self) -> InstanceId {
         self.shared.instance
     }
 
-    /// This epoch over the store.
+    /// This run's epoch over the store.
     pub fn epoch(&self) -> Epoch {
         self.shared.epoch
     }
 
-    /// What every actor can reach; for tests and the simulator.
+    /// The state that every actor can reach; for tests and the simulator.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Carries out a command. Answered once what follows from it is durable.
+    /// Carries out a command. Answers once everything that follows from it is durable.
     ///
     /// # Errors
-    /// Nothing was done, and why.
+    ///
+    /// Nothing was done; the error says why.
     pub async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
         self.command_refusing(command, Vec::new()).await
     }
 
-    /// The same, where the edge itself refuses jobs of a submission, by their index: what was
-    /// accepted before under the same key is given back nevertheless.
+    /// Carries out a command of which the edge itself refuses some jobs, given by their index: jobs
+    /// that were accepted before under the same key are returned nevertheless.
     ///
     /// # Errors
+    ///
     /// As for [`ControlPlane::command`].
     pub async fn command_refusing(
         &self,
@@ -133,7 +134,8 @@ impl ControlPlane {
                 }
                 match self.prepare(index, &command.by, submission) {
                     Ok(_) => {}
-                    // By what held then, it may have been accepted under its key.
+                    // The state of that time may have let it pass: perhaps it was accepted under
+                    // its key.
                     Err(refusal) if submission.idempotency.is_some() => {
                         refused.push((index, refusal));
                     }
@@ -156,8 +158,8 @@ impl ControlPlane {
         answered.await.unwrap_or(Err(busy))
     }
 
-    /// Checks a submission on the caller's thread, so that the intake need not, and gives it
-    /// the class that the rules have for it. With that class: what it asks of sites.
+    /// Checks a submission on the caller's thread, so that the intake need not, and gives it the
+    /// priority that the rules have for it. Returns that priority and the request to the sites.
     pub(super) fn prepare(
         &self,
         index: usize,
@@ -213,7 +215,8 @@ impl ControlPlane {
         Ok((classified, request))
     }
 
-    /// What holds of a specification whoever submits it, and whatever there is.
+    /// Checks a specification by the rules that depend neither on who submits it nor on the present
+    /// state.
     fn validate(&self, spec: &JobSpec) -> Result<(), String> {
         spec.validate(&self.shared.settings.limits)
             .map_err(|error| error.to_string())?;
@@ -237,7 +240,7 @@ impl ControlPlane {
         ))
     }
 
-    /// Works out what a valid specification needs, its inputs bound.
+    /// Works out the request of a valid specification whose inputs are bound.
     fn check(&self, spec: Arc<JobSpec>) -> Result<Checked, String> {
         let policies = &self.shared.settings.default_policies;
         let request = PlacementRequest::of_spec(&spec, policies, |_| BTreeSet::new());
@@ -261,7 +264,7 @@ impl ControlPlane {
         Ok(classified)
     }
 
-    /// An input that is to be read in chunks, and cannot be.
+    /// Finds an input that is to be read in chunks, and cannot be because it is a directory.
     fn chunked_directory(&self, submission: &Submission) -> Option<LogicalName> {
         let inputs = submission
             .spec
@@ -338,8 +341,8 @@ impl ControlPlane {
         }
     }
 
-    /// Asks every site how it is, also where nothing of ours is, unless that was done just now:
-    /// whoever looks at sites is not to see what was so when they were last needed.
+    /// Asks every site for a report, also those where no job of ours runs, unless that was done
+    /// just now. Whoever looks at sites should not see a report from when they were last needed.
     pub fn look_at_sites(&self) {
         let live = &self.shared.live;
         let now = self.now();
@@ -353,7 +356,7 @@ impl ControlPlane {
         }
     }
 
-    /// All sites.
+    /// Lists all sites.
     pub fn sites(&self) -> Vec<SiteStanding> {
         self.shared
             .sites
@@ -362,7 +365,7 @@ impl ControlPlane {
             .collect()
     }
 
-    /// One site; `None` if there is none of this name.
+    /// Returns one site; `None` if there is none of this name.
     pub fn site(&self, name: &SiteName) -> Option<SiteStanding> {
         self.shared.sites.get(name)?;
         let view = self.shared.view.load();
@@ -380,48 +383,51 @@ impl ControlPlane {
         })
     }
 
-    /// How long a component waits for the others of its job at most.
+    /// The longest time that a component waits for the others of its job.
     pub fn hold_max(&self) -> DurationMs {
         self.shared.settings.job.hold_max
     }
 
-    /// Links that bring files to a site, by where they begin.
+    /// Lists the links that bring files to a site, by where they begin.
     pub fn links_to(&self, site: &SiteName) -> Vec<LinkStanding> {
         self.shared.links_to(site)
     }
 
-    /// Whether so many sites are silent that the fault seems to be ours.
+    /// Returns true if so many sites are silent that the fault seems to be ours.
     pub fn isolated(&self) -> bool {
         self.shared.live.isolated()
     }
 
-    /// Why a job is where it is.
+    /// Explains why a job is where it is.
     pub fn explain(&self, job: &Job) -> Explanation {
         explain(&self.shared, job)
     }
 
-    /// The same without an estimate of its start, which may be most of the work.
+    /// Explains without an estimate of the start, which may be most of the work.
     pub fn explain_verdicts(&self, job: &Job) -> Explanation {
         explain_verdicts(&self.shared, job)
     }
 
-    /// Whether a job would be accepted if it were submitted now with this key.
+    /// Checks that a job would be accepted if it were submitted now with this key.
     ///
     /// # Errors
-    /// It would be refused.
+    ///
+    /// The job would be refused.
     pub fn would_accept(&self, by: &KeyName, mut submission: Submission) -> Result<(), ApiRefusal> {
         self.prepare(0, by, &mut submission).map(drop)
     }
 
-    /// How far a copy has come, while it is being made.
+    /// The progress of a copy while it is being made.
     pub fn progress(&self, digest: Digest, site: &SiteName) -> Option<CopyForecast> {
         self.shared.live.progress(digest, site)
     }
 
-    /// What would become of a job if it were submitted now with this key, and its class.
+    /// Explains what would become of a job, with its priority, if it were submitted now with this
+    /// key.
     ///
     /// # Errors
-    /// It would be refused.
+    ///
+    /// The job would be refused.
     pub fn preview(
         &self,
         by: &KeyName,
@@ -435,7 +441,7 @@ impl ControlPlane {
         })
     }
 
-    /// Where a job stands in its placement queue; `None` if it is in none.
+    /// Returns where a job stands in its placement queue; `None` if it is in none.
     pub async fn standing(&self, job: JobId) -> Option<QueueStanding> {
         let co_allocator = self.shared.actors.co_allocator.addr(&())?;
         co_allocator.send(AskStanding(job)).await.ok()?
@@ -446,7 +452,7 @@ impl ControlPlane {
         self.shared.subscribe()
     }
 
-    /// The link without which a job can never be placed as things are, if there is one.
+    /// Returns the link without which a job can never be placed as things are, if there is one.
     pub fn missing_link(&self, job: &Job) -> Option<MissingLink> {
         missing_link(&self.shared.request_of(job), &self.shapes())
     }
@@ -467,6 +473,7 @@ impl ControlPlane {
     /// Reads a piece of a file or log at a site.
     ///
     /// # Errors
+    ///
     /// The site has no such file, or does not answer.
     pub async fn read(
         &self,
@@ -481,9 +488,10 @@ impl ControlPlane {
         self.ask_site(site, call).await
     }
 
-    /// What is below a directory at a site; `None` if the place is no directory.
+    /// Lists the content of a directory at a site; `None` if the place is no directory.
     ///
     /// # Errors
+    ///
     /// The site has nothing there that can be listed, or does not answer.
     pub async fn list(
         &self,
@@ -496,9 +504,11 @@ impl ControlPlane {
         self.ask_site(site, call).await
     }
 
-    /// What a file at a site looks like without being read; `None` if that cannot be told.
+    /// Returns the stamp of a file at a site, without reading the file; `None` if the site cannot
+    /// give one.
     ///
     /// # Errors
+    ///
     /// The site has no such file, or does not answer.
     pub async fn stamp(
         &self,
@@ -511,9 +521,10 @@ impl ControlPlane {
         self.ask_site(site, call).await
     }
 
-    /// Takes a step in bringing a user's file to a site.
+    /// Takes one step in bringing a user's file to a site.
     ///
     /// # Errors
+    ///
     /// The site does not take it, or does not answer.
     pub async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), SiteError> {
         let call = Call::new(CallKind::Upload, move |site| {
@@ -522,10 +533,11 @@ impl ControlPlane {
         self.ask_site(site, call).await
     }
 
-    /// Remembers what a replica looked like when it had its content.
+    /// Remembers the stamp that a replica had when its content was read.
     ///
     /// # Errors
-    /// The name stands for other content now, or it could not be written.
+    ///
+    /// The name stands for other content now, or the note could not be written.
     pub async fn note_stamp(&self, note: NoteStamp) -> Result<(), ApiRefusal> {
         let busy = ApiRefusal::Busy { retry_after_s: 1 };
         let information = self
@@ -537,9 +549,10 @@ impl ControlPlane {
         information.send(note).await.unwrap_or(Err(busy))
     }
 
-    /// Keys and values of the store that begin with `prefix`.
+    /// Reads the keys and values of the store that begin with `prefix`.
     ///
     /// # Errors
+    ///
     /// The store cannot be read.
     pub fn scan(&self, prefix: &[u8]) -> Result<Vec<Stored>, StoreError> {
         let mut found = Vec::new();
@@ -555,17 +568,17 @@ impl ControlPlane {
         &self.shared.store
     }
 
-    /// How large the store is.
+    /// The size of the store.
     pub fn store_size(&self) -> StoreSize {
         self.shared.store.size()
     }
 
-    /// Takes no new work from now on; what is durable goes on after the next start.
+    /// Takes no new work from now on. Durable work goes on after the next start.
     pub fn stop(&self) {
         self.shared.stop();
     }
 
-    /// Whether the control plane takes work.
+    /// Returns true if the control plane takes work.
     pub fn is_ready(&self) -> bool {
         !self.shared.is_stopping() && self.shared.actors.intake.addr(&()).is_some()
     }

@@ -1,4 +1,4 @@
-//! What the edge (HTTP, CLI, simulator, tests) may ask, and what it may see.
+//! The interface of the edge (HTTP, CLI, simulator, tests): its commands, and what it may see.
 
 pub mod command;
 mod divided;

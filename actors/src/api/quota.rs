@@ -1,4 +1,4 @@
-//! Whether a user may be promised what a job asks for.
+//! The limits on what a user may reserve.
 
 use cospan_domain::ids::{KeyName, SiteName};
 use cospan_domain::job::spec::{ComponentSpec, JobSpec, RequestType};
@@ -16,11 +16,12 @@ fn smallest(spec: &JobSpec, component: &ComponentSpec) -> u32 {
 }
 
 impl ControlPlane {
-    /// Whether the reservation that a job of this key asks for is not further ahead, nor larger,
-    /// than its user may have; whatever others hold.
+    /// Checks that the reservation that a job of this key asks for is not further ahead, nor
+    /// larger, than its user may have. What others hold does not matter.
     ///
     /// # Errors
-    /// Why not.
+    ///
+    /// The limit that the job exceeds.
     pub(super) fn check_quota(&self, by: &KeyName, spec: &JobSpec) -> Result<(), String> {
         let Some(wish) = spec.run.reservation.filter(|wish| !wish.exempt) else {
             return Ok(());
@@ -56,8 +57,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// The most processors of one site that are this share, of those that grant reservations;
-    /// `None` until one is known.
+    /// The number of processors that is this share of the largest site that offers reservations;
+    /// `None` until such a site is known.
     fn most_at(&self, share: PerMillion, only: Option<&SiteName>) -> Option<u32> {
         let grid = self.shapes();
         let sites = grid

@@ -1,4 +1,4 @@
-//! When a job could start, as the sites say that promise processors for later.
+//! The times at which a job could start, as the sites that offer reservations report them.
 
 use std::collections::BTreeMap;
 
@@ -16,30 +16,31 @@ use crate::cluster::free_slots;
 use crate::coallocator::would_rank;
 use crate::intake::new_job;
 
-/// Slots of free time that a site is asked for at most; beyond the last nothing is known.
+/// The most slots of free time that a site is asked for. Beyond the last nothing is known.
 const SLOTS_MAX: usize = 10_000;
 
-/// What could start when.
+/// The possible starts, by site and for all parts together.
 #[derive(Debug, Clone, Default)]
 pub struct StartOverview {
-    /// What each site says.
+    /// The answer of each site.
     pub sites: BTreeMap<SiteName, SiteStarts>,
-    /// When all parts could start at once.
+    /// The times at which all parts could start at once.
     pub together: Vec<CommonStarts>,
 }
 
-/// What could start when, once that is worked out from what the sites said, which takes long where
-/// they said much.
+/// The possible starts, still to be worked out from the sites' answers. That takes long if they are
+/// many.
 pub type StartsToCompute = Box<dyn FnOnce() -> StartOverview + Send>;
 
-/// What a site says.
+/// A site's answer about possible starts.
 #[derive(Debug, Clone)]
 pub enum SiteStarts {
-    /// It promises nothing for later.
+    /// The site offers no reservations.
     GrantsNone,
-    /// It did not say.
+    /// The site did not answer.
     Silent(String),
-    /// When it could start parts, as far as that is known: before `until`, if there is a limit.
+    /// The times at which the site could start parts, as far as they are known: before `until`, if
+    /// there is a limit.
     Told {
         /// Windows of starts, one after the other.
         starts: Vec<PossibleStarts>,
@@ -48,24 +49,23 @@ pub enum SiteStarts {
     },
 }
 
-/// What a site says is free from now on.
+/// A site's answer about what is free from now on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FreeLater {
-    /// It promises nothing for later.
+    /// The site offers no reservations.
     GrantsNone,
-    /// It did not say.
+    /// The site did not answer.
     Silent(String),
-    /// From when on how many processors are free, as far as that is known: before `until`, if
-    /// there is a limit.
+    /// The numbers of free processors over time, as far as they are known: before `until`, if there
+    /// is a limit.
     Told {
-        /// From when on how many, up to the next.
+        /// From each time on so many are free, up to the next.
         steps: Vec<(Timestamp, u32)>,
-        /// What is free then and later is not known.
+        /// Free processors then and later are not known.
         until: Option<Timestamp>,
     },
 }
 
-/// The free time of one site.
 enum SiteFreeTime {
     None,
     Silent(String),
@@ -73,13 +73,13 @@ enum SiteFreeTime {
 }
 
 impl ControlPlane {
-    /// So long before a promised start its reservation begins.
+    /// The time by which a reservation begins before the reserved start.
     pub fn reservation_lead(&self) -> DurationMs {
         self.shared().settings.job.reservation_lead
     }
 
-    /// How the sites that may promise a job its start would be ranked if it were submitted now with
-    /// this key, by component; nothing if it does not say by what, or would be refused.
+    /// Ranks the sites that may reserve a start for a job if it were submitted now with this key,
+    /// by component. Empty if the job names no ranking, or would be refused.
     pub async fn rankings(&self, by: &KeyName, mut submission: Submission) -> Vec<Ranking> {
         if self.prepare(0, by, &mut submission).is_err() {
             return Vec::new();
@@ -88,8 +88,8 @@ impl ControlPlane {
         would_rank(self.shared(), &job).await
     }
 
-    /// When parts that run for so long could start within a window, at these sites or all; as a
-    /// reservation for them would be granted now. Nothing is reserved.
+    /// Works out when parts that run for so long could start within a window, at these sites or
+    /// all, if a reservation for them were offered now. Nothing is reserved.
     pub async fn startable(
         &self,
         sites: Option<&[SiteName]>,
@@ -105,7 +105,7 @@ impl ControlPlane {
             ..parts.clone()
         };
         let earliest = (window.earliest - lead).max(self.now());
-        // Reservations begin so long before the starts.
+        // Reservations begin earlier than the starts, by the lead.
         let reserved = StartWindow::new(earliest, window.latest - lead);
         let span = Span::new(earliest, reserved.latest + length);
         let asked = self.shared().sites.keys();
@@ -115,7 +115,7 @@ impl ControlPlane {
         Box::new(move || StartOverview::of(&free, &parts, reserved, lead))
     }
 
-    /// What is free at a site from now on, for so long.
+    /// Asks what is free at a site from now on, for so long.
     pub async fn free_later(&self, name: &SiteName, within: DurationMs) -> FreeLater {
         let now = self.now();
         let window = StartWindow::new(now, now + within);
@@ -151,7 +151,8 @@ impl ControlPlane {
 }
 
 impl StartOverview {
-    /// Starts so long after those that are reserved.
+    /// Works out the starts from free time; each is later by `lead` than the begin of its
+    /// reservation.
     fn of(
         free: &BTreeMap<SiteName, SiteFreeTime>,
         parts: &EqualParts,
@@ -203,7 +204,7 @@ impl SiteStarts {
     }
 }
 
-/// Slots as far as all of them are known.
+/// Drops the slots that may not be known completely.
 fn known(slots: &[FreeSlot], until: Option<Timestamp>) -> Vec<FreeSlot> {
     slots
         .iter()

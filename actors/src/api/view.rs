@@ -18,29 +18,29 @@ use imbl::{OrdMap, OrdSet};
 
 use crate::journal::JournalChange;
 
-/// The committed state at one position of the journal: immutable, and cheap to
-/// hold on to. What was accepted is here before its client has the answer.
+/// The committed state at one position of the journal: immutable, and cheap to keep. Accepted work
+/// is here before its client has the answer.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// Everything up to here is in it, and nothing after.
+    /// The view has everything up to here, and nothing after.
     pub seq: Seq,
     /// The first job id that was never reserved.
     pub next_id: JobId,
     /// Jobs that are not archived.
     pub jobs: OrdMap<JobId, Arc<Job>>,
-    /// Records of sites: operator's orders, breaker, notifications owed.
+    /// Records of sites: operator's commands, breaker, notifications owed.
     pub sites: OrdMap<SiteName, Arc<SiteRecord>>,
     /// Copies of content at sites.
     pub copies: OrdMap<(Digest, SiteName), Arc<CopyRecord>>,
     /// The catalogue of logical files.
     pub files: OrdMap<LogicalName, Arc<FileRecord>>,
-    /// What jobs hold or will claim at each site; derived from `jobs`.
+    /// Processors that jobs have or will claim at each site; derived from `jobs`.
     pub holdings: OrdMap<SiteName, OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
     /// Jobs that need content at a site; derived from `jobs`.
     pub needs: OrdMap<(Digest, SiteName), OrdSet<JobId>>,
-    /// What of that is at each site, or will be; derived from `jobs`.
+    /// Content that jobs need at each site, there or still to come; derived from `jobs`.
     pub staged: OrdMap<SiteName, StagedContents>,
-    /// Jobs of whose end somebody is still to be told; derived from `jobs`.
+    /// Jobs whose end is still to be reported to somebody; derived from `jobs`.
     pub untold: OrdSet<JobId>,
     /// Copies of chunks, by the file that they are cut from; derived from `copies`.
     pub cuts: OrdMap<Digest, OrdSet<(Digest, SiteName)>>,
@@ -51,15 +51,15 @@ pub struct View {
 /// Content that jobs need at one site.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StagedContents {
-    /// Each with its size.
+    /// The size of each.
     pub contents: OrdMap<Digest, Bytes>,
-    /// Together.
+    /// The sum of the sizes.
     pub bytes: Bytes,
 }
 
 impl View {
-    /// The reservation of this name that jobs share, and its site; one that is over only if there is
-    /// no other.
+    /// Finds the shared reservation of this name, and its site. One that is over is returned only
+    /// if there is no other.
     pub fn shared_reservation(
         &self,
         name: &ReservationName,
@@ -70,7 +70,7 @@ impl View {
         named.min_by_key(|(_, shared)| shared.is_over(now))
     }
 
-    /// The same at all of its sites.
+    /// Finds the shared reservation of this name at all of its sites.
     pub fn shared_group(
         &self,
         name: &ReservationName,
@@ -82,12 +82,12 @@ impl View {
         }))
     }
 
-    /// What is durable about a site.
+    /// The durable record of a site.
     pub fn site_record(&self, site: &SiteName) -> Option<&SiteRecord> {
         self.sites.get(site).map(|record| &**record)
     }
 
-    /// Takes in one committed change.
+    /// Applies one committed change.
     pub fn apply(&mut self, change: &JournalChange) {
         match change {
             JournalChange::NewJobs(jobs) => jobs.iter().for_each(|job| {
@@ -124,7 +124,7 @@ impl View {
         }
     }
 
-    /// The same state with everything derived made anew.
+    /// Returns the same state with everything derived computed anew.
     pub fn refolded(&self) -> View {
         let mut fresh = View {
             holdings: OrdMap::new(),
@@ -147,7 +147,7 @@ impl View {
         fresh
     }
 
-    /// Whether everything derived is what a fresh fold gives.
+    /// Returns true if everything derived equals a fresh fold.
     pub fn folds_agree(&self) -> bool {
         let fresh = self.refolded();
         fresh.holdings == self.holdings

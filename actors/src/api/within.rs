@@ -1,4 +1,4 @@
-//! Whether a job can run within the reservation that it names.
+//! The check that a job can run within the reservation that it names.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,11 @@ use cospan_domain::units::Timestamp;
 use super::handle::ControlPlane;
 
 impl ControlPlane {
-    /// Whether a job of this key can run within the reservation that it names, if it names one.
+    /// Checks that a job of this key can run within the reservation that it names, if it names one.
     ///
     /// # Errors
-    /// Why it cannot.
+    ///
+    /// The reason why it cannot.
     pub(super) fn check_within(&self, by: &KeyName, spec: &JobSpec) -> Result<(), String> {
         let Some(name) = &spec.run.within else {
             return Ok(());

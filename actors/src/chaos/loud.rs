@@ -16,26 +16,26 @@ use cospan_domain::units::Timestamp;
 use super::CrashPoint;
 use crate::supervision::ActorKind;
 
-/// How long a planted stall lasts.
+/// The length of a planted stall.
 const STALL: Duration = Duration::from_millis(200);
 
-/// What is done at a point.
+/// An action at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PointAction {
     /// As sudden as kill -9: nothing is flushed, nothing is dropped.
     Crash,
     Panic,
-    /// Whatever else comes in waits in mailboxes meanwhile.
+    /// Everything else that comes in waits in mailboxes meanwhile.
     Stall,
 }
 
-/// What a chaos build does at one point.
+/// An action that a chaos build takes at one point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Planted {
     deed: PointAction,
     point: String,
     effect: String,
-    /// Strikes at this passage, from 1; a stall at this one and all after it.
+    /// The action happens at this passage, counted from 1; a stall at this one and all after it.
     passage: u64,
     /// Passages with fewer jobs in flight do not count.
     load: usize,
@@ -46,7 +46,7 @@ struct Planted {
 struct PlantedPlan {
     planted: Vec<Planted>,
     reached: BTreeSet<(&'static str, String)>,
-    /// Every point reached is appended here, once.
+    /// The file that gets a line for every point reached, once.
     coverage: Option<std::path::PathBuf>,
 }
 
@@ -55,24 +55,25 @@ static PLAN: Mutex<Option<PlantedPlan>> = Mutex::new(None);
 /// Jobs that are accepted and not ended.
 static IN_FLIGHT: AtomicUsize = AtomicUsize::new(0);
 
-/// Says of a passage, by its effect and its point, whether it panics.
+/// Returns true if a passage, given by its effect and point, is to panic.
 type Hook = Box<dyn FnMut(&str, CrashPoint) -> bool>;
 
 thread_local! {
     static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
 }
 
-/// From now on `hook` says which passages on this thread panic; `None`: no more.
+/// Makes `hook` decide from now on which passages on this thread panic; `None` ends that.
 pub fn panic_when(hook: Option<Hook>) {
     HOOK.set(hook);
 }
 
-/// Reads a plan such as `crash:before-effect:Submit:2,panic:decided::1:50`: kind, point,
-/// effect (may be empty), passage, and the number of jobs that must be in flight for a
-/// passage to count (may be left out). Kinds are `crash`, `panic` and `stall`. `coverage` is a file that gets a line for every
-/// point that is reached for the first time. What was planned before is forgotten.
+/// Reads a plan such as `crash:before-effect:Submit:2,panic:decided::1:50`: kind, point, effect
+/// (may be empty), passage, and the number of jobs that must be in flight for a passage to count
+/// (may be left out). Kinds are `crash`, `panic` and `stall`. `coverage` is a file that gets a line
+/// for every point that is reached for the first time. The plan before is dropped.
 ///
 /// # Errors
+///
 /// A part of the plan is not of that form.
 pub fn plan(text: &str, coverage: Option<std::path::PathBuf>) -> Result<(), String> {
     let parts = text.split(',').filter(|part| !part.is_empty());
@@ -126,8 +127,8 @@ fn lock() -> MutexGuard<'static, Option<PlantedPlan>> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A handler of an actor of this kind is entered. What is planted at any handler leaves
-/// out the journal's, which ends the process by design.
+/// Called when a handler of an actor of this kind is entered. An action planted at any handler
+/// leaves out the journal's, which ends the process by design.
 pub fn enter(kind: ActorKind) {
     super::count_message();
     reach_for(kind.as_str(), CrashPoint::HandlerEntry);
@@ -136,7 +137,7 @@ pub fn enter(kind: ActorKind) {
     }
 }
 
-/// So many jobs are accepted and not ended.
+/// Notes how many jobs are accepted and not ended.
 pub fn in_flight(count: impl FnOnce() -> usize) {
     IN_FLIGHT.store(count(), Ordering::Relaxed);
 }
@@ -156,7 +157,7 @@ pub fn reach_for(effect: &str, point: CrashPoint) {
     if HOOK.with_borrow_mut(|hook: &mut Option<Hook>| {
         hook.as_mut().is_some_and(|hook| hook(effect, point))
     }) {
-        // Without a word from the hook of panics: there may be many.
+        // Resumes instead of panicking, which keeps the panic hook quiet: there may be many.
         resume_unwind(Box::new("a planted panic"));
     }
     let in_flight = IN_FLIGHT.load(Ordering::Relaxed);
@@ -186,7 +187,7 @@ impl Planted {
 }
 
 impl PlantedPlan {
-    /// What strikes at this passage; each that is planted here counts it.
+    /// Counts this passage for each action planted here; returns the one that is due.
     fn strike(&mut self, point: CrashPoint, effect: &str, in_flight: usize) -> Option<Planted> {
         let mut struck = None;
         for planted in &mut self.planted {
@@ -214,7 +215,7 @@ impl PlantedPlan {
     }
 }
 
-/// Effects that a record makes due.
+/// Lists the effects that a record makes due.
 pub fn effects_of(job: &Job, now: Timestamp) -> Vec<&'static str> {
     let mut names: Vec<_> = due::due(job, now)
         .iter()
@@ -224,7 +225,7 @@ pub fn effects_of(job: &Job, now: Timestamp) -> Vec<&'static str> {
     names
 }
 
-/// What a site is to be asked next about reservations that jobs share.
+/// Names the call that a site is due next about shared reservations.
 pub fn questions_of(record: &SiteRecord) -> Vec<&'static str> {
     record
         .shared_question()

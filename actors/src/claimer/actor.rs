@@ -25,22 +25,22 @@ use crate::transfer::Promise;
 
 /// A report this old when a try is due is as good as a new one.
 const FRESH: DurationMs = DurationMs(1_000);
-/// A site that has not answered for this long since a try was due is judged by what it
-/// said before.
+/// A site that has not answered for this long since a try was due is judged by its last report.
 const PATIENCE: DurationMs = DurationMs(5_000);
-/// Before a try is made again that its job did not take, and between looks at silent sites.
+/// The pause before a try that its job did not take is made again, and between looks at silent
+/// sites.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// Keeps the claiming queue, and a timer for each job in it.
+/// The actor that keeps the claiming queue, and a timer for each job in it.
 pub struct Claimer {
     shared: Arc<Shared>,
     queue: ClaimingQueue,
     grid: GridMaker,
-    /// When a try that waits for fresh reports became due.
+    /// The times at which tries that wait for fresh reports became due.
     awaited: BTreeMap<JobId, Timestamp>,
     /// Jobs that were sent a try and did not answer yet, however long that takes.
     under_way: BTreeSet<JobId>,
-    /// What those tries take.
+    /// Deductions for those tries.
     plans: HolderLife,
     depth: prometheus::IntGauge,
     looks_again: bool,
@@ -48,7 +48,7 @@ pub struct Claimer {
     _guard: LifeGuard,
 }
 
-/// What became of a try.
+/// A job's answer to a try.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct ClaimAnswered {
@@ -57,7 +57,7 @@ struct ClaimAnswered {
 }
 
 impl Claimer {
-    /// A new life: the queue is made anew from the view.
+    /// Begins a new life: the queue is made anew from the view.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
         let depth = shared.metrics.mailbox_depth.with_label_values(&["claimer"]);
         depth.set(0);
@@ -80,7 +80,7 @@ impl Claimer {
             Some(at) if self.queue.time_of(id) != Some(at) => {
                 self.awaited.remove(&id);
                 self.queue.insert(id, at);
-                // What is due is looked at right after this.
+                // Due jobs are looked at right after this.
                 if at > now {
                     self.shared.start(ActorId::ClaimTimer(id));
                 }
@@ -103,10 +103,10 @@ impl Claimer {
         self.claim_due(ctx);
     }
 
-    /// In order of claiming time, each on what those before it leave.
+    /// Plans due claims in order of claiming time, each on what those before it leave.
     fn claim_due(&mut self, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
-        // Who does not answer is asked no second time: it may have written what it decided.
+        // A job that does not answer is not asked again: it may have written what it decided.
         self.plans.lapsed(now);
         let view = self.shared.view.load();
         let due: Vec<JobId> = self.queue.due(now).map(|(_, job)| job).collect();
@@ -138,8 +138,8 @@ impl Claimer {
         }
     }
 
-    /// Whether the sites of its unclaimed components have just said what is idle; asks them
-    /// if not. Nobody waits long for a silent one.
+    /// Returns true if the sites of the job's unclaimed components have just reported what is idle;
+    /// asks them if not. No job waits long for a silent site.
     fn is_informed(&mut self, job: &Job, now: Timestamp) -> bool {
         let asks = !self.awaited.contains_key(&job.id);
         let since = *self.awaited.entry(job.id).or_insert(now);
@@ -165,9 +165,10 @@ impl Claimer {
         informed
     }
 
-    /// Sites that a try which became due at `since` asks for, and how old their reports may
-    /// be: those that its components are placed at; for one that is restarted alone all,
-    /// as it may go anywhere and nobody else may have asked them lately; none for what is promised.
+    /// Lists the sites that a try which became due at `since` depends on, and how old their reports
+    /// may be. They are those where the components are placed. A component that is restarted alone
+    /// may go anywhere, so all sites count, and nobody else may have asked them lately. Reserved
+    /// processors depend on no report.
     fn concerned(
         &self,
         job: &Job,
@@ -186,7 +187,7 @@ impl Claimer {
         let placed = job.unclaimed().filter_map(|index| {
             let component = job.components.get(index.0 as usize)?;
             let placement = component.placement.as_ref();
-            // What was promised need not be idle.
+            // Reserved processors need not be idle.
             let placement = placement.filter(|place| place.acquisition.promised().is_none());
             placement.map(|placement| placement.site.clone())
         });
@@ -215,14 +216,14 @@ impl Claimer {
                 taken: false,
             },
         );
-        // Not a future of this actor: it would look at all of them whenever one is answered.
+        // Not a future of this actor: it would poll all of them whenever one is answered.
         actix_rt::spawn(async move {
             chaos::reach(CrashPoint::SpawnedFuture);
             let taken = claim(&shared, id, attempt, external).await;
             if let Some(promise) = promise {
                 promise.end(taken).await;
             }
-            // Whoever is built anew has nothing under way.
+            // A rebuilt claimer has nothing under way.
             owed.settle(ClaimAnswered { job: id, taken }).await;
         });
     }
@@ -238,7 +239,7 @@ impl Claimer {
     }
 }
 
-/// What a try takes at which site, of those that find it idle and of those that may promise it.
+/// Lists what a try takes at each site: idle processors, or reserved ones.
 fn uses(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Deducted)> {
     let moved = |index| {
         attempt
@@ -261,7 +262,7 @@ fn uses(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Deducted)> {
     placed.collect()
 }
 
-/// Has the job decide on a try; whether it took it.
+/// Has the job decide on a try; returns true if the job took it.
 async fn claim(shared: &Shared, id: JobId, attempt: ClaimTry, external: ExternalState) -> bool {
     let victims = attempt.preempting.clone();
     let Some(addr) = shared.job_actor(id).await else {
@@ -277,12 +278,12 @@ async fn claim(shared: &Shared, id: JobId, attempt: ClaimTry, external: External
     taken
 }
 
-/// The claim that needs their processors is durable. One that is not told keeps them, and
-/// the claim is lost in time.
+/// Preempts the victims, once the claim that needs their processors is durable. A victim that does
+/// not get the message keeps its processors, and the claim is lost in time.
 async fn preempt(shared: &Shared, by: JobId, victims: Vec<JobId>) {
     for victim in victims {
         if let Some(addr) = shared.job_actor(victim).await {
-            // Refused where it ended or changed meanwhile.
+            // A victim refuses if it ended or changed meanwhile.
             let _ = addr.send(JobOrder(JobCommand::Preempt { by })).await;
         }
     }
@@ -321,7 +322,7 @@ impl Handler<ClaimAnswered> for Claimer {
         self.plans.end_job(answer.job);
         self.depth.set(self.under_way.len() as i64);
         if answer.taken {
-            // Once for all tries that are answered at about the same time.
+            // One look serves all tries that are answered at about the same time.
             self.shared.actors.claimer.look(&())
         } else {
             self.look_later(ctx)

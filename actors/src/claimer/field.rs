@@ -1,5 +1,5 @@
-//! The sites as a claim sees them: idle processors as their resource managers count them,
-//! less what was submitted since they were asked.
+//! The sites as a claim sees them: idle processors as their batch systems count them, less what was
+//! submitted since they were asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,22 +22,22 @@ use crate::api::View;
 use crate::coallocator::{GridMaker, belief};
 use crate::shared::Shared;
 
-/// One pass over the jobs that are due.
+/// A pass over the jobs that are due.
 pub(super) struct ClaimPass<'a> {
     shared: &'a Shared,
     view: Arc<View>,
     now: Timestamp,
     grid: &'a mut GridMaker,
-    /// What is left at each place that was looked at; `None` if that is not known.
+    /// Processors left at each place that was looked at; `None` if that is not known.
     idle: BTreeMap<ClaimPlace, Option<Resources>>,
-    /// All else that is known of the sites; made when a component is first placed anew.
+    /// Everything else that is known of the sites; made when a component is first placed anew.
     base: Option<GridSnapshot>,
     /// Input of components that were placed anew in this pass, where its room is bounded.
     staged: BTreeSet<(SiteName, Content)>,
 }
 
 impl<'a> ClaimPass<'a> {
-    /// As things are now.
+    /// Opens the field on the present state.
     pub(super) fn new(shared: &'a Shared, grid: &'a mut GridMaker) -> Self {
         let view = shared.view.load();
         let now = shared.clock.now();
@@ -55,7 +55,7 @@ impl<'a> ClaimPass<'a> {
         }
     }
 
-    /// What a site's resource manager counts as idle, less what it cannot have counted.
+    /// The processors that a site's batch system counts as idle, less those it cannot have counted.
     fn reported(&self, place: &ClaimPlace) -> Option<Resources> {
         let site = &place.site;
         let report = self.shared.live.site(site)?;
@@ -81,7 +81,7 @@ impl<'a> ClaimPass<'a> {
         Some(idle)
     }
 
-    /// The sites with what is left there.
+    /// Makes a grid of the sites with what is left there.
     fn grid_now(&mut self) -> GridSnapshot {
         let base = self
             .base
@@ -113,8 +113,8 @@ impl<'a> ClaimPass<'a> {
         grid
     }
 
-    /// What is left of the sites for a component that is placed anew after others: what they
-    /// read is there for it as well.
+    /// Works out what is left of the sites for a component that is placed anew after others.
+    /// Content that those read is there for it as well.
     fn remaining(&self, grid: &GridSnapshot) -> Remaining {
         let mut remaining = Remaining::of(grid);
         for (site, content) in &self.staged {
@@ -209,7 +209,7 @@ impl ClaimField for ClaimPass<'_> {
         })
     }
 
-    /// Who is in another partition leaves nothing for this one: at most some nodes of both.
+    /// A job in another partition frees nothing for this one: at most the two share some nodes.
     fn victims_at(&self, place: &ClaimPlace) -> Vec<Victim> {
         let site = &place.site;
         let mut victims: BTreeMap<JobId, Victim> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! The claimer: the claiming queue in order of claiming time, a timer for each job in it,
-//! and the plan of each try on what sites say is idle at that moment.
+//! The claimer: the claiming queue in order of claiming time, a timer for each job in it, and the
+//! plan of each try from what sites report idle at that moment.
 
 mod actor;
 mod field;

@@ -1,5 +1,5 @@
-//! Claims that a site refused by letting them wait in its own queue: it has fewer processors
-//! than it was believed to have.
+//! Claims that a site refused by letting them wait in its own queue: it has fewer processors than
+//! it was believed to have.
 
 use cospan_domain::job::event::{JobEvent, JobEventKind};
 use cospan_domain::job::parameters::JobParameters;
@@ -26,7 +26,7 @@ pub(crate) fn note_refusals(
     }
     for (index, component) in old.indexed() {
         if component.acquisition().is_queued() {
-            // It waits for what is in use, as everybody knows.
+            // It waits for processors in use, as everybody knows.
             continue;
         }
         if let (AttemptState::Submitted { .. }, Some(placement)) =

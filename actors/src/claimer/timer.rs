@@ -1,5 +1,5 @@
-//! A claim timer: says when it is time to claim for one job. A hint only; the
-//! time itself is in the job's record.
+//! A claim timer: asks the claimer to look when one job is due. It is a hint only; the time itself
+//! is in the job's record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::chaos::{self, CrashPoint};
 use crate::shared::Shared;
 use crate::supervision::LifeGuard;
 
-/// When to claim for one job.
+/// The timer of one job.
 pub struct ClaimTimer {
     shared: Arc<Shared>,
     job: JobId,

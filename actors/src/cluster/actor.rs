@@ -1,4 +1,4 @@
-//! The cluster actor: what it owns, and when it looks.
+//! The site actor: its state, and when it looks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::shared::Shared;
 use crate::steps::Steps;
 use crate::supervision::{ActorKind, LifeGuard};
 
-/// One site: the only way to it, the one loop that polls it, and its record.
+/// The actor of one site: the only way to it, the one loop that polls it, and its record.
 pub struct ClusterActor {
     pub(super) shared: Arc<Shared>,
     pub(super) name: SiteName,
@@ -39,48 +39,48 @@ pub struct ClusterActor {
     pub(super) calls: Arc<Semaphore>,
     pub(super) long_calls: Arc<Semaphore>,
     pub(super) polling: bool,
-    /// Its latest answer was from the files of attempts alone.
+    /// True if the site's latest answer came from the files of attempts alone.
     pub(super) half_silent: bool,
-    /// The site said that something changed since it was asked last.
+    /// The site reported a change since it was last asked.
     pub(super) hinted: bool,
     pub(super) polled_at: Option<Timestamp>,
     pub(super) described_at: Option<Timestamp>,
     pub(super) reconciled_at: Option<Timestamp>,
-    /// Whether the last sweep left something of ours; unknown counts as yes.
+    /// True if the last sweep left something of ours; unknown counts as yes.
     pub(super) left_there: bool,
-    /// So many looks in turn left something that is still to end.
+    /// The number of looks in a row that left something that is still to end.
     pub(super) unfinished: u32,
     pub(super) reconciling: bool,
     /// Reservations that nobody needed at the last look.
     pub(super) orphans: BTreeSet<ReservationTag>,
-    /// Attempts that could not be removed at the last sweep, told of already.
+    /// Attempts that could not be removed at the last sweep, and were reported already.
     pub(super) stuck: BTreeSet<AttemptTag>,
-    /// The site is being asked about a reservation that jobs share.
+    /// A call about a shared reservation is under way.
     pub(super) asking_shared: bool,
     /// The probe of our own, as far as it was sent.
     pub(super) sent: Sent,
     pub(super) seen: SeenHoldings,
     pub(super) calm: Calm,
-    /// Attempts that wait for others here, and since when that was seen.
+    /// Attempts that wait for others here, with the time when that was first seen.
     pub(super) behind: BTreeMap<AttemptTag, Timestamp>,
     pub(super) schedule: RoundTripSchedule,
     pub(super) gauges: Gauges,
     pub(super) bidder: Bidder,
     wake: Option<(Timestamp, SpawnHandle)>,
-    /// When the record is to be looked at again.
+    /// The time at which the record is to be looked at again.
     record_due: Option<Timestamp>,
     dirty: Dirty,
     _guard: LifeGuard,
 }
 
-/// The site hints that something may have changed.
+/// A hint from the site that something may have changed.
 pub(super) struct Hint;
 
 impl ClusterActor {
-    /// Calls that read or hash whole files, at once.
+    /// The most calls at once that read or hash whole files.
     const LONG_CALLS: usize = 4;
 
-    /// A new life.
+    /// Begins a new life.
     pub fn new(
         shared: Arc<Shared>,
         site: Arc<dyn Site>,
@@ -150,11 +150,11 @@ impl ClusterActor {
         self.set_wake(ctx, now);
     }
 
-    /// Sets the next time to look. A timer that runs out too early only costs a look,
-    /// less than setting it anew whenever that time moves away.
+    /// Sets the next time to look. A timer that runs out too early costs only a look, less than
+    /// setting it anew whenever that time moves away.
     pub(super) fn set_wake(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
         if self.record_due.is_some_and(|due| due <= now) {
-            // A breaker, a window, an override or somebody's staying away may be over.
+            // A breaker, a window, an override or an owner's bar may be over.
             self.note_suspects(self.record.state());
             self.shared.actors.co_allocator.look(&());
             self.show_state();
@@ -225,7 +225,7 @@ impl StreamHandler<Hint> for ClusterActor {
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {
-        // The site hints no more; the polls go on.
+        // The site gives no more hints; the polls go on.
     }
 }
 

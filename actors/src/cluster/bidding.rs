@@ -1,4 +1,4 @@
-//! What a site answers when jobs are announced to it: from what it alone knows of itself.
+//! A site's answers to announced jobs, from what it alone knows of itself.
 
 use std::sync::Arc;
 
@@ -17,48 +17,47 @@ use crate::chaos;
 use crate::coallocator::{CoAllocator, aged, belief, holding_sums};
 use crate::supervision::ActorKind;
 
-/// Jobs that a site remembers; of others it asks for the requirements again.
+/// The number of jobs that a site remembers; for others it asks for the requirements again.
 const REMEMBERED: usize = 1_024;
 
-/// A job as it is announced, by its id, with its requirements if they were not told before.
+/// A job as it is announced: its id, with its requirements if they were not sent before.
 #[derive(Debug)]
 pub(crate) struct Announcement {
-    /// The round: what is deducted is for this.
+    /// The round for which the site deducts.
     pub(crate) key: DeductionKey,
-    /// When: by this all sites count how old what they know is. Who answers so late that it
-    /// matters is not heard any more.
+    /// The time by which all sites reckon the age of what they know. An answer that is late enough
+    /// for this to matter is dropped.
     pub(crate) at: Timestamp,
-    /// The requirements.
     pub(crate) asked: Option<Arc<AnnouncedNeed>>,
-    /// What all sites count by.
+    /// The common ground by which all sites count.
     pub(crate) ground: Arc<BidBasis>,
-    /// Who waits for the answer.
+    /// The co-allocator that waits for the answer.
     pub(crate) reply: Addr<CoAllocator>,
 }
 
-/// What a site is told about bids.
+/// A message to a site about bids.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub(crate) enum Bidding {
-    /// A job is announced.
+    /// Announces a job.
     Announce {
-        /// To all sites alike.
+        /// The same announcement goes to all sites.
         told: Arc<Announcement>,
         /// The site's index in the round's grid.
         site: usize,
-        /// Before that: a job went elsewhere, as by [`Bidding::Clear`]. One delivery for the
-        /// two messages.
+        /// Handled before the announcement: a job went elsewhere, as by [`Bidding::Clear`]. One
+        /// delivery serves for the two messages.
         clear: Option<DeductionKey>,
     },
-    /// So much of the job goes to this site, which acknowledges.
+    /// Sends this part of the job to the site, which acknowledges.
     Award {
         /// The round.
         key: DeductionKey,
         /// The site's index in the round's grid.
         site: usize,
-        /// How much.
+        /// The part of the job.
         used: Resources,
-        /// Who waits for the acknowledgement.
+        /// The co-allocator that waits for the acknowledgement.
         reply: Addr<CoAllocator>,
     },
     /// The job went elsewhere.
@@ -67,7 +66,7 @@ pub(crate) enum Bidding {
     Cancel(JobId),
 }
 
-/// What a site answers.
+/// A site's answer in a round.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub(crate) struct BidReply {
@@ -76,22 +75,22 @@ pub(crate) struct BidReply {
     pub(crate) what: BidResponse,
 }
 
-/// See [`BidReply`].
+/// The content of a [`BidReply`].
 #[derive(Debug)]
 pub(crate) enum BidResponse {
-    /// Its bid and what it gives, or why it declines.
+    /// The site's bid and what it gives, or why it declines.
     Answer(Result<GivenBid, Decline>),
-    /// It cannot answer by the id alone, or knows another job under it.
+    /// The site cannot answer by the id alone, or knows another job under it.
     Unheard(Unheard),
-    /// What was deducted is held for the plan.
+    /// The deduction is held for the plan.
     Acknowledged,
 }
 
-/// What a site knows of itself for its bids.
+/// The site's knowledge of itself for its bids.
 pub(super) struct Bidder {
     desk: Announcements<Arc<AnnouncedNeed>>,
     ledger: LedgerNumber,
-    /// What jobs hold, added up; gone through only when it has changed.
+    /// The sum of what jobs have here; computed only when it has changed.
     held: Option<HoldingsAtAsk>,
 }
 
@@ -103,7 +102,7 @@ struct HoldingsAtAsk {
 }
 
 impl Bidder {
-    /// Whose deductions stand in this ledger.
+    /// Makes a bidder whose deductions stand in this ledger.
     pub(super) fn new(ledger: LedgerNumber) -> Self {
         Self {
             desk: Announcements::new(REMEMBERED),
@@ -129,7 +128,7 @@ impl HoldingsAtAsk {
 }
 
 impl ClusterActor {
-    /// As a snapshot has it (see [`cospan_domain::placement::GridSite::usable_for`]).
+    /// Counts as a snapshot does (see [`cospan_domain::placement::GridSite::usable_for`]).
     fn usable(&mut self, lasts: DurationMs, now: Timestamp) -> Option<Resources> {
         let belief = belief(&self.shared, &self.name, &self.report, now)?;
         let shape = self.report.shape.as_ref()?;
@@ -170,7 +169,7 @@ impl ClusterActor {
         Some(usable)
     }
 
-    /// The answer to an announcement, or what is missing for one; `None` if the round is over.
+    /// Answers an announcement, or says what is missing for an answer; `None` if the round is over.
     fn answer(&mut self, told: &Announcement, site: usize) -> Option<BidResponse> {
         let Announcement { key, ground, .. } = told;
         let remembered;
@@ -178,7 +177,7 @@ impl ClusterActor {
             self.bidder.desk.hear(key.job, told.asked.as_ref()),
             &told.asked,
         ) {
-            // What is remembered is the same.
+            // The remembered requirements are the same.
             (Ok(_), Some(asked)) => asked,
             (Ok(asked), None) => {
                 remembered = asked.clone();
@@ -186,7 +185,7 @@ impl ClusterActor {
             }
             (Err(unheard), _) => return Some(BidResponse::Unheard(unheard)),
         };
-        // Nothing if it is not known.
+        // Nothing is usable if it is not known.
         let mut free = self
             .usable(asked.request().lasts(), told.at)
             .unwrap_or_default();
@@ -204,7 +203,7 @@ impl ClusterActor {
         Some(BidResponse::Answer(answer))
     }
 
-    /// The job went elsewhere.
+    /// Drops the deduction for a job that went elsewhere.
     fn clear(&mut self, key: &DeductionKey) {
         self.bidder.desk.forget(key.job);
         self.shared
@@ -225,7 +224,7 @@ impl Handler<Bidding> for ClusterActor {
                     self.clear(&key);
                 }
                 if let Some(what) = self.answer(&told, site) {
-                    // Bounded by who is asked: each answers once.
+                    // Bounded by the number of sites asked: each answers once.
                     told.reply.do_send(BidReply {
                         key: told.key,
                         site,

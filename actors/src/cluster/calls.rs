@@ -35,7 +35,7 @@ impl<T: Send + 'static> Call<T> {
     }
 }
 
-/// A call is counted from when it is taken in until it is over, or its actor is.
+/// Counts a call from when it is taken in until it is over, or its actor is.
 struct CountedCall(IntGauge);
 
 impl CountedCall {
@@ -51,7 +51,7 @@ impl Drop for CountedCall {
     }
 }
 
-/// Outcome of a call as a label.
+/// Returns the outcome of a call as a label.
 pub(super) fn outcome_label<T>(result: &Result<T, SiteError>) -> &'static str {
     match result {
         Ok(_) => "ok",
@@ -89,7 +89,7 @@ impl<T: Send + 'static> Handler<Call<T>> for ClusterActor {
             let labels = [call.kind.as_str(), outcome_label(&result)];
             shared.metrics.site_calls.with_label_values(&labels).inc();
             if matches!(result, Err(SiteError::OutOfOrder(_))) {
-                // It is to be said by the site itself, before anybody else tries.
+                // The site itself must report that it is out of order before anybody else tries.
                 shared.live.want_fresh(&name, shared.clock.now());
                 shared.actors.clusters.look(&name);
             }

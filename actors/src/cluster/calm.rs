@@ -1,31 +1,31 @@
-//! Where nothing happens, looks become rare.
+//! Makes looks rare where nothing happens.
 //!
-//! While somebody waits for placement, what is freed anywhere is worth knowing soon. At a site that
-//! only we use, and that says again and again that nothing is in use, nothing can be freed.
+//! While a job waits for placement, processors freed anywhere are worth knowing soon. At a site
+//! that only we use, and that reports again and again that nothing is in use, nothing can be freed.
 
 use cospan_domain::units::DurationMs;
 
-/// So many answers of this kind before looks become twice as rare.
+/// The number of such answers after which looks become half as frequent.
 const ANSWERS: u32 = 2;
-/// Between two looks, at most: that the site itself is in trouble is to be seen as well.
+/// The longest pause between two looks: a fault of the site itself must be seen as well.
 const PAUSE_MAX: DurationMs = DurationMs(15_000);
 
-/// How often a site has said since something last happened there that nothing is in use.
+/// The number of answers, since something last happened at the site, by which nothing is in use.
 #[derive(Debug, Default)]
 pub(super) struct Calm(u32);
 
 impl Calm {
-    /// Something happened, or may have.
+    /// Notes that something happened, or may have.
     pub(super) fn stir(&mut self) {
         self.0 = 0;
     }
 
-    /// It said so again, or something else.
+    /// Counts an answer if nothing is in use; else starts again.
     pub(super) fn answered(&mut self, is_calm: bool) {
         self.0 = if is_calm { self.0.saturating_add(1) } else { 0 };
     }
 
-    /// Until it is asked again, where others are asked so soon.
+    /// Returns the pause until the next look at this site, where other sites have the pause `soon`.
     pub(super) fn pause(&self, soon: DurationMs) -> DurationMs {
         let doubled = soon.0.saturating_mul(1 << (self.0 / ANSWERS).min(16));
         DurationMs(doubled.min(PAUSE_MAX.0).max(soon.0))

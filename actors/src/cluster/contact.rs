@@ -1,4 +1,4 @@
-//! A site falls silent, or answers again: whose fault it is, and who is told.
+//! Silence of a site and its return: whose fault it is, and who is notified.
 
 use cospan_domain::site::availability::{self, SiteState};
 use cospan_domain::site::command::SiteCommand;
@@ -16,7 +16,7 @@ impl ClusterActor {
         let view = self.shared.view.load();
         let mut held = 0;
         let mut last = None;
-        // In the order of jobs: the components of one follow each other.
+        // In the order of jobs, so the components of one job follow each other.
         for (job, _) in view
             .holdings
             .get(&self.name)
@@ -28,8 +28,8 @@ impl ClusterActor {
         availability::state(self.record.state(), self.current_contact(), held, now)
     }
 
-    /// Shows what the site is, and says loudly when no site is left that takes work: each
-    /// one's administrator hears of that one only.
+    /// Shows the site's state, and logs an error when no site is left that takes work: each site's
+    /// administrator hears of that one site only.
     pub(super) fn show_state(&self) {
         let state = self.state(self.now());
         self.gauges.show_state(self.report.shown(state));
@@ -100,7 +100,7 @@ impl ClusterActor {
             self.isolation_changed(true);
         }
         if !self.shared.live.isolated() {
-            // Sites where nothing of ours is are not asked by themselves, and would look well.
+            // Sites where no job of ours runs are not polled, and would seem well.
             self.shared.live.doubt(now);
             self.shared.actors.clusters.look_all();
             let text = format!("site {} does not answer", self.name);

@@ -1,5 +1,5 @@
-//! What is shown of one site. The gauges are looked up once: that takes longer than
-//! setting them, and they are set after every poll.
+//! The gauges of one site. They are looked up once: that takes longer than setting them, and they
+//! are set after every poll.
 
 use cospan_domain::ids::SiteName;
 use prometheus::IntGauge;
@@ -23,11 +23,11 @@ const STATES: [&str; 11] = [
 
 /// The gauges of one site.
 pub(super) struct Gauges {
-    /// Its processors.
+    /// All processors of the site.
     pub(super) total: IntGauge,
-    /// Those that were idle when it was asked last.
+    /// Processors that were idle when the site was asked last.
     pub(super) idle: IntGauge,
-    /// Those that jobs hold or will claim.
+    /// Processors that jobs have or will claim.
     pub(super) held: IntGauge,
     /// Calls to any site that wait or are under way.
     pub(super) calls: IntGauge,
@@ -35,7 +35,6 @@ pub(super) struct Gauges {
 }
 
 impl Gauges {
-    /// The gauges of this site.
     pub(super) fn new(metrics: &Metrics, site: &SiteName) -> Self {
         let processors = |usage| {
             metrics

@@ -1,4 +1,4 @@
-//! What could be got at the site, learned from what its attempts do.
+//! Learns from attempts what could be got at the site.
 
 use std::sync::Arc;
 
@@ -10,13 +10,14 @@ use tracing::info;
 
 use super::ClusterActor;
 
-/// What starts within this time was got at once; what waits for longer waits.
+/// The limit between starts at once and waits: an attempt that starts within this time got its
+/// processors at once.
 const AT_ONCE: DurationMs = DurationMs::from_secs(60);
 
-/// So much later than a site knows of a wait it may be seen.
+/// The longest delay between a wait at the site and the poll that sees it.
 const SEEN_LATE: DurationMs = DurationMs::from_secs(15);
 
-/// What an attempt asked.
+/// The request of an attempt: partition, resources, and when.
 struct AttemptDemand {
     lane: PartitionAccount,
     ask: PartitionDemand,
@@ -24,8 +25,8 @@ struct AttemptDemand {
 }
 
 impl ClusterActor {
-    /// Half of the time that a claim has to start, if that is less: a claim that is given up
-    /// must have told by then that it waited.
+    /// Half of the time that a claim has to start, if that is less: a claim that is given up must
+    /// have shown by then that it waited.
     fn at_once(&self) -> DurationMs {
         let claims = self.shared.settings.job.claims_at([&self.name]);
         AT_ONCE.min(DurationMs(claims.ready_within.0 / 2))
@@ -51,7 +52,7 @@ impl ClusterActor {
                 }) => {
                     let since = before.get(tag).copied().unwrap_or(observed.asked_at);
                     self.behind.insert(*tag, since);
-                    // What was to begin later has not waited for others before that.
+                    // An attempt that was to begin later has not waited for others before that.
                     let lasts = observed.asked_at.since(since) + SEEN_LATE >= at_once;
                     if let Some(asked) = self.asked(*tag).filter(|_| lasts) {
                         self.waited(asked, why, at_once);
@@ -94,7 +95,8 @@ impl ClusterActor {
         Arc::make_mut(&mut self.report.obtainable).waited(lane, ask, why, at, seen_at);
     }
 
-    /// Whom an attempt asked for what, and when; `None` once its job knows that it has that.
+    /// Returns the partition, resources and time that an attempt asked for; `None` once its job
+    /// knows that it has them.
     fn asked(&self, tag: AttemptTag) -> Option<AttemptDemand> {
         let view = self.shared.view.load();
         let holding = view
@@ -111,7 +113,8 @@ impl ClusterActor {
         Some(AttemptDemand { lane, ask, at })
     }
 
-    /// What was waited for long ago may be had now, and what was got long ago says nothing.
+    /// Forgets old waits and starts: what had to be waited for long ago may be had now, and what
+    /// was got long ago means nothing any more.
     pub(super) fn forget_waits(&mut self, now: Timestamp) {
         if self
             .report

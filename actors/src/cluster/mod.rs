@@ -1,4 +1,4 @@
-//! One actor per site: all calls to it, the one loop that polls it, its record.
+//! The site actors, one per site: all calls to it, the one loop that polls it, its record.
 
 mod actor;
 mod bidding;

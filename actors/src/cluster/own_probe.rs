@@ -1,5 +1,5 @@
 //! The probe of our own: a payload that does nothing, sent where all errors in a row are one
-//! owner's. It goes the way of every attempt, and is nobody's job.
+//! owner's. It goes the way of every attempt, but is nobody's job.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,40 +21,40 @@ use super::ClusterActor;
 use super::calls::outcome_label;
 use crate::metrics::Metrics;
 
-/// Its payload: every machine has it.
+/// The probe's payload: every machine has it.
 const PROGRAM: &str = "true";
-/// Longer than nothing takes anywhere.
+/// More than a payload that does nothing takes anywhere.
 const WALL_TIME: DurationMs = DurationMs::from_secs(60);
-/// Between two looks at it, at first and at most.
+/// The pauses between two looks at the probe, at first and at most.
 const LOOK: DurationMs = DurationMs(100);
 const LOOK_MAX: DurationMs = DurationMs(15_000);
-/// It is looked at again after this part of the time for which it has been under way.
+/// The next look comes after this part of the time for which the probe has been under way.
 const LOOK_PART: u64 = 4;
 
-/// What this life of the actor knows of the probe.
+/// This life's knowledge of the probe.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
-    /// A step of it is being taken.
+    /// A step of the probe is being taken.
     busy: bool,
-    /// No step is taken before.
+    /// No step is taken before this time.
     next_at: Timestamp,
-    /// The latest that was submitted, or perhaps was.
+    /// The latest attempt that was submitted, or may have been.
     submitted: Option<Attempt>,
-    /// Since when its site can be asked, as far as we were here to see it.
+    /// The time since which the site can be reached, as far as this life saw it.
     reached_since: Option<Timestamp>,
 }
 
-/// What a step brought.
+/// The result of a step.
 enum ProbeStepResult {
-    /// It goes on.
+    /// The probe goes on.
     Nothing,
-    /// The site has no room for it yet, or cannot be asked: it was not submitted.
+    /// The site has no room for it yet, or cannot be reached: the probe was not submitted.
     NotYet,
-    /// It is over.
+    /// The probe is over.
     Over(ProbeOutcome, String),
 }
 
-/// Whether an attempt found at a site is the probe that is under way there.
+/// Returns true if an attempt found at a site is the probe that is under way there.
 pub(super) fn is_under_way(tag: &AttemptTag, record: Option<&SiteRecord>) -> bool {
     let current = record.and_then(|record| record.own_probe.as_ref());
     tag.job == OWN_PROBE_JOB && current.is_some_and(|probe| probe.number == tag.attempt)
@@ -63,7 +63,7 @@ pub(super) fn is_under_way(tag: &AttemptTag, record: Option<&SiteRecord>) -> boo
 impl ClusterActor {
     /// Takes the next step of the probe that the record wants, if any.
     pub(super) fn probe_by_ourselves(&mut self, ctx: &mut Context<Self>) {
-        // What was decided meanwhile is written first; then this is called again.
+        // Decisions made meanwhile are written first; then this is called again.
         if self.sent.busy || self.record.is_writing() || self.record.has_commands() {
             return;
         }
@@ -72,7 +72,7 @@ impl ClusterActor {
         };
         let now = self.now();
         if !self.reaches_for_probe() {
-            // Nobody can tell how long it takes meanwhile.
+            // The time that passes meanwhile tells nothing of the probe.
             self.sent.reached_since = None;
             return;
         }
@@ -99,7 +99,7 @@ impl ClusterActor {
             this.sent.busy = false;
             match told {
                 ProbeStepResult::Over(ProbeOutcome::Failed, why) if !this.reaches_for_probe() => {
-                    // What cannot be reached may be well.
+                    // A site that cannot be reached may be well.
                     return this.own_probe_over(&probe, ProbeOutcome::Inconclusive, why, ctx);
                 }
                 ProbeStepResult::Over(outcome, why) => {
@@ -113,7 +113,7 @@ impl ClusterActor {
             }
             let now = this.now();
             let pause = DurationMs(now.since(probe.since).0 / LOOK_PART).clamp(LOOK, LOOK_MAX);
-            // Whoever looks meanwhile does not ask the site once more.
+            // Looks before then do not ask the site again.
             this.sent.next_at = now + DurationMs(pause.0 / 2);
             ctx.run_later(Duration::from_millis(pause.0), Self::probe_by_ourselves);
         }));
@@ -169,13 +169,13 @@ impl ClusterActor {
     }
 }
 
-/// One step: it is submitted if it is not yet, its gate is opened once it is there.
+/// A step: submit the probe if that is still to do, and open its gate once it is there.
 struct ProbeStep {
     tag: AttemptTag,
     site: SiteName,
     epoch: Epoch,
     is_submitted: bool,
-    /// It is given up unless it has told something by now.
+    /// The probe is given up unless it has reported by now.
     is_last: bool,
     now: Timestamp,
     start_by: Timestamp,
@@ -193,7 +193,7 @@ impl ProbeStep {
             let submitted = site.submit(&self.order()).await;
             count(CallKind::Submit, outcome_label(&submitted));
             match submitted {
-                // Whether it was is seen by its tag.
+                // The tag shows whether it was submitted.
                 Ok(_) | Err(SiteError::OutcomeUnknown(_)) => {}
                 Err(
                     SiteError::SiteFull(_)
@@ -278,7 +278,8 @@ impl ProbeStep {
     }
 }
 
-/// What is seen of it tells of the site only what no payload beside it could have done.
+/// Judges an observation of the probe. It blames the site only for what no payload beside the probe
+/// could have caused.
 fn judge(seen: Observation) -> ProbeStepResult {
     let over = |outcome, why: String| ProbeStepResult::Over(outcome, why);
     match seen {

@@ -17,10 +17,10 @@ use super::calls::outcome_label;
 use crate::coallocator::is_believed;
 use crate::live_state::Observed;
 
-/// Between two tries to reach a silent site, at first and at most.
+/// The pauses between two tries to reach a silent site, at first and at most.
 const RETRY: DurationMs = DurationMs(1_000);
 const RETRY_MAX: DurationMs = DurationMs(15_000);
-/// Between two polls for hints: what happens at about the same time is asked for at once.
+/// The pause between two polls for hints: changes at about the same time cost one poll.
 const HINT_GAP: DurationMs = DurationMs(10);
 /// A description older than this is asked for again along with a poll.
 const DESCRIPTION_EXPIRY: DurationMs = DurationMs(300_000);
@@ -48,7 +48,7 @@ impl Polled {
 }
 
 impl ClusterActor {
-    /// Our attempts that may live here.
+    /// Lists our attempts that may live here.
     fn live_tags(&self) -> Vec<AttemptTag> {
         let view = self.shared.view.load();
         let Some(holdings) = view.holdings.get(&self.name) else {
@@ -59,20 +59,20 @@ impl ClusterActor {
             .collect()
     }
 
-    /// When the site is to be asked for the attempts that live here. Where polls are rare, a
-    /// payload that began in time must still be seen before its job gives it up.
+    /// Returns when the site is to be asked for the attempts that live here. Where polls are rare,
+    /// a payload that began in time must still be seen before its job gives it up.
     fn attempts_due(&self, polled_at: Timestamp) -> Option<Timestamp> {
         let settings = &self.shared.settings;
         let soon = DurationMs((settings.job.go_grace.0 / 4).max(1)).min(settings.poll_interval);
         self.seen.due(polled_at, settings.poll_interval, soon)
     }
 
-    /// When the site is to be asked again; `None` while nobody needs to know.
+    /// Returns when the site is to be asked again; `None` while nobody needs to know.
     pub(super) fn next_poll(&mut self, now: Timestamp) -> Option<Timestamp> {
         if self.polling {
             return None;
         }
-        // Shown whenever it is another: a site where nothing is held any more is not asked.
+        // Shown on every change: a site where jobs have nothing any more is not polled.
         if self
             .seen
             .follow(self.shared.view.load().holdings.get(&self.name), now)
@@ -86,11 +86,11 @@ impl ClusterActor {
         let Some(polled_at) = self.polled_at else {
             return Some(now);
         };
-        // One failure tells nothing: whether it fell silent is found out, also where nothing
-        // of ours is, or nobody would learn that it is we who are cut off.
+        // One failure proves nothing. The site is asked again until it counts as silent, also where
+        // no job of ours is: else nobody would learn that it is we who are cut off.
         if !self.contact.contact().is_answering() || self.contact.failures() > 0 {
             let again = Some(polled_at + self.retry_pause());
-            // What attempts do is seen all the same.
+            // The attempts are observed all the same.
             let says = self.half_silent || self.report.out_of_order;
             let files = says.then(|| self.attempts_due(polled_at)).flatten();
             return again.into_iter().chain(files).min();
@@ -109,7 +109,7 @@ impl ClusterActor {
         let settings = &self.shared.settings;
         let hinted = self.hinted.then(|| polled_at + HINT_GAP);
         let live = self.attempts_due(polled_at);
-        // While somebody waits, what was freed since the last answer is worth knowing soon.
+        // While a job waits, processors freed since the last answer are worth knowing soon.
         let pause = settings.poll_interval.min(settings.information_expiry);
         let pause = self.calm.pause(pause).min(self.refresh_pause());
         let wanted = self.shared.live.wanted().then(|| polled_at + pause);
@@ -124,8 +124,8 @@ impl ClusterActor {
             .min()
     }
 
-    /// What a busy site said is asked for again before it expires: it is about to be needed,
-    /// and nobody should have to wait for it then.
+    /// The pause after which a busy site's report is refreshed, before it expires: it is about to
+    /// be needed, and no job should have to wait for it then.
     fn refresh_pause(&self) -> DurationMs {
         let settings = &self.shared.settings;
         let expiry = settings.information_expiry;
@@ -135,14 +135,14 @@ impl ClusterActor {
 
     fn retry_pause(&self) -> DurationMs {
         if self.report.out_of_order {
-            // It costs it nothing to say so again, and somebody is mending it.
+            // A site out of order answers at no cost, and somebody is mending it.
             return self.shared.settings.poll_interval.min(RETRY_MAX);
         }
         let doublings = self.contact.failures().min(10);
         RETRY_MAX.min(DurationMs(RETRY.0 << doublings.saturating_sub(1)))
     }
 
-    /// Asks the site if it is time; while it is being asked, it is not.
+    /// Polls the site if it is time and no poll is under way.
     pub(super) fn poll_if_due(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         if self.next_poll(now).is_some_and(|time| time <= now) {
             self.poll(ctx);
@@ -163,7 +163,7 @@ impl ClusterActor {
         let clock = self.shared.clock.clone();
         let files_first = self.half_silent;
         let asked = async move {
-            // Whoever was silent would only keep the files from being read in time.
+            // Describing a site that was silent would only keep the files from being read in time.
             let first = if files_first {
                 Some(site.status(&tags).await)
             } else {
@@ -266,15 +266,15 @@ impl ClusterActor {
                 concerned
             }
             Ok(status) => {
-                // As if its clock was read when the answer came: that errs towards a start too
-                // early for its clock, never too late.
+                // The site's clock is taken as read when the answer came: that errs towards a start
+                // too early for its clock, never too late.
                 let read = status.site_clock.unwrap_or(polled.answered_at);
                 let clock = ClockSkew::between(read, polled.answered_at);
                 self.answered(status, polled.asked_at, clock, now)
             }
             Err(error) => self.failed(&error, now),
         };
-        // Silent from now on only, it is waited for from now on.
+        // A site that fell silent only now is waited for from now on.
         if told_before && !self.report.tells && !self.contact.contact().is_answering() {
             concerned.extend(self.jobs_here());
         }
@@ -291,7 +291,7 @@ impl ClusterActor {
         self.look(ctx);
     }
 
-    /// Returns the jobs that have something new to look at.
+    /// Takes in an answer. Returns the jobs that have something new to look at.
     fn answered(
         &mut self,
         status: SiteStatus,
@@ -307,7 +307,7 @@ impl ClusterActor {
         }
         let mut concerned = self.contact_changed(QueryResult::Answered, now);
         if self.shared.live.isolated() {
-            // One that never fell silent answers as well: it is not we who are cut off.
+            // A site that never fell silent answers as well: it is not we who are cut off.
             self.answers_again();
         }
         let idle = Some((asked_at, status.idle));
@@ -338,7 +338,7 @@ impl ClusterActor {
         concerned
     }
 
-    /// Returns the jobs of attempts that do something else than before.
+    /// Takes in observations. Returns the jobs of attempts that do something else than before.
     fn observed(
         &mut self,
         attempts: BTreeMap<AttemptTag, Observation>,
@@ -363,7 +363,7 @@ impl ClusterActor {
         concerned
     }
 
-    /// A failed query is no information: what was known stays, and grows older.
+    /// Takes in a failed query. It is no information: what was known stays, and grows older.
     fn failed(&mut self, error: &SiteError, now: Timestamp) -> Vec<JobId> {
         debug!(site = %self.name, %error, "status query failed");
         self.report.trouble = Some(error.to_string().into());

@@ -1,7 +1,7 @@
-//! How far other sites are from here: each that can be reached is measured in its turn.
+//! The latency from this site to others: each one that can be reached is measured in turn.
 //!
-//! Whether that succeeds says nothing about this site, which is not charged: the end that is
-//! measured, or the way there, may be at fault. What was measured before grows older.
+//! A failure is not charged to this site: the other end, or the way there, may be at fault. The
+//! earlier measurement stays, and grows older.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,29 +16,29 @@ use super::ClusterActor;
 use super::calls::outcome_label;
 use crate::shared::Shared;
 
-/// A site that takes longer has no answer.
+/// A site that takes longer counts as one without an answer.
 const LONGEST: DurationMs = DurationMs(30_000);
-/// Never more often than this, however many sites there are.
+/// The shortest pause between two measurements, however many sites there are.
 const STEP_MIN: DurationMs = DurationMs(1_000);
 
-/// Whom this site measures its way to, one after another.
+/// The sites to which this one measures its latency, one after another.
 #[derive(Debug)]
 pub(super) struct RoundTripSchedule {
     peers: Vec<(SiteName, HostName)>,
-    /// Whose turn it is.
+    /// The index of the next peer.
     next: usize,
-    /// When.
+    /// The time of the next measurement.
     due: Timestamp,
-    /// From one turn to the next.
+    /// The pause from one measurement to the next.
     step: DurationMs,
-    /// One is being measured.
+    /// A measurement is under way.
     under_way: bool,
-    /// Those whose latest measurement failed, which was said aloud.
+    /// Peers whose latest measurement failed, and was logged.
     failing: BTreeSet<SiteName>,
 }
 
 impl RoundTripSchedule {
-    /// Every site that this one has a link to and that has a host; sites begin one after
+    /// Schedules every site that this one has a link to and that has a host. Sites begin one after
     /// another, so that not all of them measure at once.
     pub(super) fn new(shared: &Shared, name: &SiteName) -> Self {
         let settings = &shared.settings;
@@ -67,7 +67,7 @@ impl RoundTripSchedule {
         (!self.under_way && !self.peers.is_empty()).then_some(self.due)
     }
 
-    /// Whose turn it is; the next one's is a step later.
+    /// Takes the next peer, and sets the turn of the one after it a step later.
     fn take(&mut self, now: Timestamp) -> Option<(SiteName, HostName)> {
         let peer = self.peers.get(self.next).cloned()?;
         self.next = (self.next + 1) % self.peers.len();
@@ -78,7 +78,7 @@ impl RoundTripSchedule {
 }
 
 impl ClusterActor {
-    /// When this site is to measure its way to another; `None` while it does, or cannot.
+    /// Returns when this site is to measure its next latency; `None` while it does, or cannot.
     pub(super) fn next_measurement(&self) -> Option<Timestamp> {
         self.contact
             .contact()
@@ -86,7 +86,7 @@ impl ClusterActor {
             .then(|| self.schedule.due())?
     }
 
-    /// Has the site measure its way to whose turn it is. Nothing waits for that.
+    /// Has the site measure the latency to the next peer. Nothing waits for that.
     pub(super) fn measure_if_due(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         if self.next_measurement().is_none_or(|due| due > now) {
             return;

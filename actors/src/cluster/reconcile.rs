@@ -1,5 +1,5 @@
-//! Convergence with the site: what lives there under our instance's tags, and
-//! is nobody's current attempt, is ended on sight; what ended long ago is removed.
+//! Convergence with the site: whatever lives there under our instance's tags and is nobody's
+//! current attempt is ended on sight; what ended long ago is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,29 +22,30 @@ use crate::api::View;
 use crate::job::LeaseGone;
 use crate::shared::Shared;
 
-/// Removals that are under way at the same time.
+/// The number of removals that are under way at the same time.
 const SWEPT_AT_ONCE: usize = 8;
 
-/// What is being ended is looked at again so soon, and so often before that is done more rarely.
+/// The pause until something that is ending is looked at again, and the number of such looks before
+/// they become rarer.
 const SOON: DurationMs = DurationMs::from_secs(10);
 const SOON_TIMES: u32 = 6;
 
-/// What is to become of an attempt found at a site.
+/// The fate of an attempt found at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttemptFate {
-    /// Its job's current attempt, or another's: not touched.
+    /// It is its job's current attempt, or another instance's: not touched.
     Leave,
-    /// Nobody's: ended if it lives; its files stay for a while.
+    /// It is nobody's: ended if it lives; its files stay for a while.
     End,
-    /// Nobody's, and its files have been kept long enough.
+    /// It is nobody's, and its files have been kept long enough.
     Remove,
 }
 
-/// Whose attempts and reservations at a site may be ended by this control plane.
+/// The instances whose attempts and reservations at a site this control plane may end.
 #[derive(Clone, Copy)]
 pub(super) struct Ours<'a> {
     pub(super) instance: InstanceId,
-    /// Those whose store it took over, where none of them can be using the site.
+    /// Instances whose store it took over, where none of them can be using the site.
     pub(super) former: &'a [InstanceId],
 }
 
@@ -66,7 +67,7 @@ impl<'a> Ours<'a> {
     }
 }
 
-/// What is to become of what was found under a tag.
+/// Decides the fate of what was found under a tag.
 pub(super) fn fate(
     tag: &AttemptTag,
     ours: Ours<'_>,
@@ -76,12 +77,12 @@ pub(super) fn fate(
 ) -> AttemptFate {
     let instance = ours.instance;
     let job = view.jobs.get(&tag.job);
-    // Also what was taken over from another control plane is ours.
+    // What was taken over from another control plane is ours as well.
     let expected = job.map_or(instance, |job| {
         job.tag_of(instance, tag.component, tag.attempt).instance
     });
     if tag.instance != expected && !bug(Bug::TouchOthers) {
-        // What it did after its store was exported no job of ours knows.
+        // No job of ours knows what it did after its store was exported.
         let is_left = ours.former.contains(&tag.instance);
         return if is_left {
             AttemptFate::Remove
@@ -102,8 +103,8 @@ pub(super) fn fate(
     }
 }
 
-/// Whether what a site holds under this tag is of use to its job, or to those that share it, or
-/// may be.
+/// Returns true if the reservation under this tag is of use to its job, or to those that share it,
+/// or may be.
 fn is_needed(tag: &ReservationTag, site: &SiteName, shared: &Shared) -> bool {
     if tag.instance != shared.instance {
         return false;
@@ -121,7 +122,7 @@ fn is_needed(tag: &ReservationTag, site: &SiteName, shared: &Shared) -> bool {
     reservation.is_some_and(|reservation| reservation.needs(tag.serial))
 }
 
-/// What a site has promised to jobs whose rounds have not begun there, and should hold.
+/// Lists the reservations that a site should have for jobs whose rounds have not begun there.
 fn promised_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (JobId, Span)> {
     let view = shared.view.load();
     let waiting = view
@@ -146,9 +147,9 @@ fn promised_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (Jo
     promised.collect()
 }
 
-/// Tells jobs that a site does not hold what it promised them, and should still hold. Nobody waits for
-/// what becomes of it: a job that is told too early or too late says that it is none of its concern,
-/// and of one that is just being rebuilt the next look tells.
+/// Reports to jobs the reservations that a site should still have, and lost. Nobody waits for the
+/// outcome: a job that gets the report too early or too late ignores it, and a job that is just
+/// being rebuilt gets it at the next look.
 fn tell_losses(site: &SiteName, shared: &Shared, lost: &BTreeMap<ReservationTag, (JobId, Span)>) {
     let promised = promised_at(site, shared);
     for (tag, (job, _)) in lost.iter().filter(|(tag, _)| promised.contains_key(tag)) {
@@ -163,19 +164,20 @@ fn tell_losses(site: &SiteName, shared: &Shared, lost: &BTreeMap<ReservationTag,
     }
 }
 
-/// What was found of our reservations at a site.
+/// The state of our reservations at a site.
 #[derive(Default)]
 struct FoundLeases {
-    /// Nobody needs them; at the next look they are cancelled.
+    /// Reservations that nobody needs; at the next look they are cancelled.
     orphans: BTreeSet<ReservationTag>,
-    /// Those that jobs share and that should be there, but are not.
+    /// Shared reservations that should be there, but are not.
     gone: BTreeSet<Serial>,
-    /// Those that are there for another time.
+    /// Shared reservations that are there for another time.
     changed: BTreeSet<Serial>,
 }
 
-/// Looks for reservations of ours that nobody needs: those that were so at the last look, too, are
-/// cancelled. And for those that should be there, and are not.
+/// Compares the reservations at a site with those that we need. Those that nobody needs are
+/// cancelled if they were so at the last look, too. Looks also for those that should be there, and
+/// are not.
 async fn compare_reservations(
     site: &dyn Site,
     shared: &Shared,
@@ -210,7 +212,7 @@ async fn compare_reservations(
             continue;
         }
         if seen_before.contains(&tag) {
-            // What is still in use is tried again once the strays in it have ended.
+            // A reservation still in use is tried again once the strays in it have ended.
             if let Err(problem) = granting.release(tag).await {
                 warn!(site = %site.name(), %tag, %problem, "nobody needs this reservation");
                 orphans.insert(tag);
@@ -242,7 +244,7 @@ fn ended_at(job: &Job) -> Option<Timestamp> {
 
 impl ClusterActor {
     pub(super) fn next_reconcile(&self, now: Timestamp) -> Option<Timestamp> {
-        // What is full is emptied.
+        // A full site is reconciled too, which empties it.
         let reaches = self.contact.contact().is_answering() || self.report.out_of_order;
         if self.reconciling || !reaches {
             return None;
@@ -256,7 +258,8 @@ impl ClusterActor {
         }
     }
 
-    /// While something is being ended that is nobody's, it keeps others from what it holds.
+    /// The pause until the next sweep: shorter while something stray is ending, as it keeps
+    /// processors from others.
     fn reconcile_pause(&self) -> DurationMs {
         let interval = self.shared.settings.reconcile_interval;
         match self.unfinished {
@@ -267,7 +270,7 @@ impl ClusterActor {
         }
     }
 
-    /// Whether anything of ours may be there: without, no timer runs. What jobs left may
+    /// Returns true if anything of ours may be there: otherwise no timer runs. What jobs left may
     /// outlast their records.
     fn has_anything(&self) -> bool {
         let view = self.shared.view.load();
@@ -322,7 +325,7 @@ impl ClusterActor {
         } = leases;
         self.left_there = left_there;
         self.stuck = stuck;
-        // What was given back is idle now.
+        // Processors that were given back are idle now.
         self.hinted |= unfinished || self.unfinished > 0;
         self.unfinished = if unfinished {
             self.unfinished.saturating_add(1)
@@ -340,7 +343,7 @@ impl ClusterActor {
         }
     }
 
-    /// Probes whose attempts are over without a word count as neither.
+    /// Ends probes whose attempts are over without a report as inconclusive.
     fn reconcile_probes(&mut self, ctx: &mut Context<Self>) {
         let view = self.shared.view.load();
         let live: BTreeSet<AttemptId> = view
@@ -357,7 +360,7 @@ impl ClusterActor {
     }
 }
 
-/// Looks at all that is at a site, and ends and removes what is nobody's.
+/// Looks at everything that is at a site; ends and removes what is nobody's.
 async fn sweep(
     site: Arc<dyn Site>,
     shared: Arc<Shared>,
@@ -381,7 +384,7 @@ async fn sweep(
                 continue;
             }
             drop(view);
-            // Decided on the view of this moment: a job may have begun a new attempt.
+            // The decision uses the view of this moment: a job may have begun a new attempt.
             match fate(&tag, ours, &shared.view.load(), shared.clock.now(), keep) {
                 AttemptFate::Leave => left_there |= tag.instance == shared.instance,
                 AttemptFate::End => strays.push(tag),
@@ -418,13 +421,13 @@ async fn sweep(
     })
 }
 
-/// Whether an attempt still has to end before it can be removed.
+/// Returns true if an attempt still has to end before it can be removed.
 fn is_being_ended(removed: &Result<(), SiteError>) -> bool {
     matches!(removed, Err(SiteError::Refused(_)))
 }
 
-/// Which attempts could not be removed. One that stays is not to keep the others from their end, and
-/// is told of once.
+/// Collects the attempts that could not be removed. One that stays must not keep the others from
+/// their end, and is logged once.
 async fn what_stays(
     site: &dyn Site,
     removed: Vec<(AttemptTag, Result<(), SiteError>)>,
@@ -442,7 +445,7 @@ async fn what_stays(
             SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutOfOrder(_)
         );
         if is_of_site {
-            // If that is the site and not this attempt, it says so once more.
+            // If the site is at fault and not this attempt, this call fails as well.
             site.list_attempts().await?;
         }
         if stuck.insert(tag) && !told.contains(&tag) {
@@ -466,7 +469,7 @@ async fn end(site: &dyn Site, tag: AttemptTag) -> Result<(), SiteError> {
     site.cancel(tag, None).await
 }
 
-/// What a look at all that is there brought.
+/// The result of a sweep.
 struct Swept {
     /// Attempts that were ended.
     ended: usize,

@@ -1,4 +1,4 @@
-//! The site's record: errors charged to it, operator's orders, notifications owed.
+//! The site's record: errors charged to it, operator's commands, notifications owed.
 
 use std::sync::Arc;
 
@@ -18,51 +18,49 @@ use crate::chaos::{self, CrashPoint};
 use crate::journal::{Append, AppendError, JournalChange};
 use crate::supervision::ActorKind;
 
-/// A job charges this site with an error. Told at least once, counted once.
+/// A job charges this site with an error. Sent at least once, counted once.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), SiteRejection>")]
 pub struct ErrorCharge {
     /// The attempt that failed.
     pub attempt: AttemptId,
-    /// Whose job it is.
+    /// The owner of the job.
     pub owner: KeyName,
-    /// What kind of failure.
+    /// The class of the failure.
     pub class: FailureClass,
-    /// What happened.
+    /// A description of the failure.
     pub detail: Arc<str>,
 }
 
-/// An attempt is over, and the site is not charged with it. Only a hint: lost, it costs the
-/// site one success, or keeps a probe's place taken until the next reconciliation.
+/// An attempt is over, and the site is not charged with it. Only a hint: if it is lost, that costs
+/// the site one success, or keeps a probe's place taken until the next reconciliation.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct AttemptOver {
-    /// Which.
+    /// The attempt that is over.
     pub attempt: AttemptId,
-    /// Its payload succeeded. Otherwise it tells nothing of the site.
+    /// True if its payload succeeded. Otherwise the end says nothing about the site.
     pub succeeded: bool,
 }
 
-/// An operator's order.
+/// An operator's command.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), SiteRejection>")]
 pub struct SiteCommandMessage {
-    /// Who gave it.
+    /// The key that gave it.
     pub by: KeyName,
-    /// What.
     pub what: Operation,
 }
 
-/// A component is about to be submitted: while the site is probed, only so many are let through,
-/// and none of an owner whose jobs stay away.
+/// Asks to let a component be submitted: while the site is probed, only a few are let through, and
+/// none of a barred owner.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), SiteRejection>")]
 pub struct AskAdmission {
-    /// The attempt.
     pub attempt: AttemptId,
-    /// Whose job it is.
+    /// The owner of the job.
     pub owner: KeyName,
-    /// Its job may try out a site after errors.
+    /// The job may try out a site after errors.
     pub may_probe: bool,
 }
 
@@ -85,7 +83,8 @@ impl ClusterActor {
         PerMillion((self.shared.chance.draw(Purpose::Jitter) % 1_000_000) as u32)
     }
 
-    /// Owners whose jobs stay away from here ask sites under their own names until they may come.
+    /// Notes the barred owners: they ask sites under their own names until they may come here
+    /// again.
     pub(super) fn note_suspects(&self, record: &SiteRecord) {
         let suspects = record
             .bans(self.now())
@@ -97,7 +96,7 @@ impl ClusterActor {
         }
     }
 
-    /// The durable step of the site's record.
+    /// Decides the next step of the site's record, and makes it durable.
     pub(super) fn turn(&mut self, ctx: &mut Context<Self>) {
         if !self.record.has_commands() {
             return;
@@ -158,7 +157,7 @@ impl Handler<ErrorCharge> for ClusterActor {
 
     fn handle(&mut self, charge: ErrorCharge, ctx: &mut Context<Self>) -> RecordAnswer {
         chaos::enter(ActorKind::Cluster);
-        // A site that has not answered since our start may be well, and we cut off.
+        // A site that has not answered since our start may be well, and we may be cut off.
         let unheard = matches!(self.contact.contact(), Contact::NeverAnswered);
         let isolated = (self.shared.live.isolated() || unheard) && !bug(Bug::ChargeWhenCutOff);
         if !isolated && charge.class.charges_site() {

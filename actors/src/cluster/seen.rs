@@ -1,4 +1,4 @@
-//! When a site is asked because of what jobs hold there.
+//! The times at which a site is polled because of what jobs have there.
 
 use std::sync::Arc;
 
@@ -7,26 +7,26 @@ use cospan_domain::job::demands::Holding;
 use cospan_domain::units::{DurationMs, Timestamp};
 use imbl::OrdMap;
 
-/// Between two polls for attempts that wait in the site's own queue, at most.
+/// The longest pause between two polls for attempts that wait in the site's own queue.
 const QUEUE_INTERVAL: DurationMs = DurationMs(15_000);
-/// What has waited there for long is asked for this part of that time later.
+/// The pause for such attempts is this part of the time for which they have waited.
 const QUEUE_PATIENCE: u64 = 8;
 
-/// What jobs hold at a site, as far as it matters for when to ask it. Gone through only when
-/// it has changed: whether it is time to ask is asked far more often.
+/// The holdings of jobs at a site, as far as they matter for the time of the next poll. Computed
+/// only when they have changed, as that time is asked for far more often.
 #[derive(Default)]
 pub(super) struct SeenHoldings {
     pub(super) holdings: OrdMap<(JobId, ComponentIndex), Arc<Holding>>,
-    /// Since when attempts live there, beside those that wait in its queue.
+    /// The time since which attempts live there, other than those that wait in its queue.
     live: Option<Timestamp>,
-    /// When the last of those that wait in its own queue was submitted.
+    /// The submission of the last of those that wait in its own queue.
     queued: Option<Timestamp>,
-    /// Since when some of those are waited for.
+    /// The time since which jobs wait for some of those.
     awaited: Option<Timestamp>,
 }
 
 impl SeenHoldings {
-    /// Whether there was something new to go through.
+    /// Follows a change of the holdings; returns true if there was one.
     pub(super) fn follow(
         &mut self,
         holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
@@ -51,7 +51,7 @@ impl SeenHoldings {
         true
     }
 
-    /// Processors that jobs hold or will claim.
+    /// The number of processors that jobs have or will claim.
     pub(super) fn held(&self) -> u32 {
         let held = self
             .holdings
@@ -60,8 +60,8 @@ impl SeenHoldings {
         held.fold(0, u32::saturating_add)
     }
 
-    /// When the attempts that live there are to be asked for; `None` while none does. Nobody
-    /// asks for what was submitted just now.
+    /// Returns when to ask for the attempts that live there; `None` while none does. An attempt
+    /// submitted just now is not asked for.
     pub(super) fn due(
         &self,
         polled_at: Timestamp,
@@ -70,7 +70,7 @@ impl SeenHoldings {
     ) -> Option<Timestamp> {
         let live = self.live.map(|since| since.max(polled_at) + interval);
         let awaited = self.awaited.map(|since| since.max(polled_at) + soon);
-        // What may wait for hours is not asked about each two seconds.
+        // An attempt that may wait for hours is not asked for every two seconds.
         let queued = self.queued.map(|submitted| {
             let pause = DurationMs(polled_at.since(submitted).0 / QUEUE_PATIENCE);
             submitted.max(polled_at) + pause.min(QUEUE_INTERVAL).max(interval)

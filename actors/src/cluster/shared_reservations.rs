@@ -1,5 +1,5 @@
-//! Reservations that jobs share: asks the site what is due about them, and takes note of those
-//! that it has no more.
+//! Shared reservations: makes the calls that are due at the site, and notes those that the site has
+//! no more.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use super::ClusterActor;
 use super::calls::outcome_label;
 use crate::chaos::{self, CrashPoint};
 
-/// How long the site keeps one that is not confirmed.
+/// The time for which the site keeps a reservation that is not confirmed.
 const KEPT: DurationMs = DurationMs::from_secs(1_800);
-/// Before a question is put again that nobody answered.
+/// The pause before a call that got no answer is made again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A question with all that the site has to know.
+/// A call with everything that the site has to know.
 struct SiteQuestion {
     asked: SharedQuestion,
     order: TaggedReservationRequest,
@@ -37,7 +37,7 @@ impl SiteQuestion {
             SharedQuestion::Extend(length) => length,
             _ => shared.wish.length,
         };
-        // Which of its orders is the later is not told: what is asked may be asked again.
+        // Calls are not numbered one after the other: the same call may be made again.
         let request = shared.request(length);
         let order = TaggedReservationRequest {
             tag,
@@ -48,8 +48,8 @@ impl SiteQuestion {
         Self { asked, order }
     }
 
-    /// Puts it to the site. A new one is looked up first: an earlier request may have arrived,
-    /// and its answer been lost.
+    /// Makes the call. A new reservation is looked up first: an earlier request may have arrived,
+    /// and its answer may have been lost.
     async fn put_to(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
         let granting = site
             .reservations()
@@ -84,7 +84,8 @@ impl SiteQuestion {
         }
     }
 
-    /// What an error means, if it is certain that nothing was done and will be.
+    /// Returns the outcome that an error stands for, if it is certain that nothing was done and
+    /// will be.
     fn refused(&self, error: &SiteError) -> Option<ReservationOutcome> {
         match error {
             SiteError::Refused(_) | SiteError::Unfit(_) | SiteError::SiteFull(_) => {
@@ -105,9 +106,9 @@ impl SiteQuestion {
 }
 
 impl ClusterActor {
-    /// Puts what is due to the site, one question after the other.
+    /// Makes the calls that are due at the site, one after the other.
     pub(super) fn ask_shared(&mut self, ctx: &mut Context<Self>) {
-        // What was decided meanwhile is written first; then this is called again.
+        // Decisions made meanwhile are written first; then this is called again.
         if self.asking_shared || self.record.is_writing() || self.record.has_commands() {
             return;
         }
@@ -157,7 +158,8 @@ impl ClusterActor {
         }));
     }
 
-    /// Does what follows for parts of reservations here from what is durable at other sites.
+    /// Takes the steps that follow for parts of joint reservations here from what is durable at
+    /// other sites.
     pub(super) fn keep_in_step(&mut self, ctx: &mut Context<Self>) {
         if self.record.is_writing() || self.record.has_commands() {
             return;
@@ -175,7 +177,7 @@ impl ClusterActor {
         }
     }
 
-    /// Looks whether jobs make use of those that are given back otherwise.
+    /// Checks that jobs make use of the reservations that are cancelled otherwise.
     pub(super) fn look_for_no_shows(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         if self.record.is_writing() || self.record.has_commands() {
             return;
@@ -203,7 +205,7 @@ impl ClusterActor {
         self.turn(ctx);
     }
 
-    /// Shows how many the site holds, and counts what was refused and lost.
+    /// Shows the number of reservations at the site, and counts refused and lost ones.
     pub(super) fn count_shared(&self, record: &SiteRecord, events: &[SiteEvent]) {
         let metrics = &self.shared.metrics.reservations;
         let site = self.name.as_str();
@@ -240,7 +242,7 @@ impl ClusterActor {
     }
 }
 
-/// Those that the site should keep, and when.
+/// Lists the reservations that the site should have, and their times.
 pub(super) fn expected(record: &SiteRecord, now: Timestamp) -> BTreeMap<Serial, Span> {
     let kept = record
         .shared

@@ -1,4 +1,4 @@
-//! Asks a site what it has free later.
+//! Asks a site for its free slots.
 
 use std::time::Duration;
 
@@ -12,10 +12,12 @@ use crate::shared::Shared;
 /// A site that takes longer has not answered.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What a site says is free within a span, `most` slots at most; none where it promises nothing.
+/// Asks a site what is free within a span, for `most` slots at most; none where it offers no
+/// reservations.
 ///
 /// # Errors
-/// It did not say.
+///
+/// The site did not answer.
 pub(crate) async fn free_slots(
     shared: &Shared,
     name: &SiteName,

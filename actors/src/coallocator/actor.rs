@@ -1,4 +1,4 @@
-//! The co-allocator actor: queues, scans in slices, offers.
+//! The co-allocator actor: queues, scans in slices, proposals.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,29 +32,29 @@ use crate::shared::Shared;
 use crate::supervision::{ActorKind, LifeGuard, OwedAnswer};
 use crate::transfer::{Promise, room_for};
 
-/// Before a job is tried again that did not take its offer.
+/// The pause before a job that did not take its proposal is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
-/// Before a job is held again whose record moved on meanwhile.
+/// The pause before a job whose record changed meanwhile is held again.
 const HOLD_AGAIN: Duration = Duration::from_secs(1);
 
 /// Takes jobs from the placement queues and finds sites for them.
 pub struct CoAllocator {
     pub(super) shared: Arc<Shared>,
     queues: PlacementQueues,
-    /// Sweeps that may have only so many runs at once.
+    /// Sweeps that may have only a limited number of runs at once.
     groups: SweepGroups,
-    /// Lengths of the queues as shown, by class.
+    /// Lengths of the queues as shown, by priority.
     lengths: [prometheus::IntGauge; Priority::ALL.len()],
     pub(super) grid: GridMaker,
     pub(super) plans: HolderLife,
     pub(super) bids: Bids,
     /// Jobs that want a reservation.
     pub(super) seeking: Seeking,
-    /// Jobs whose promised starts may be brought forward.
+    /// Jobs whose reserved starts may be brought forward.
     pub(super) forwarding: Forwarding,
-    /// Jobs that share reservations.
+    /// Jobs with shared reservations.
     pub(super) within: Within,
-    /// Jobs that were offered a place and did not answer yet, however long that takes.
+    /// Jobs that got a proposal and did not answer yet, however long that takes.
     asked: BTreeSet<JobId>,
     depth: prometheus::IntGauge,
     pub(super) scan: Option<Scan>,
@@ -63,7 +63,7 @@ pub struct CoAllocator {
     interval_due: bool,
     interval: Option<SpawnHandle>,
     wake: Option<(Timestamp, SpawnHandle)>,
-    /// Jobs whose turn ended earlier lives; not tried until they were held and released.
+    /// Jobs in whose turn earlier lives ended; not tried until they were held and released.
     shunned: BTreeSet<JobId>,
     /// Owners whose jobs ask sites under their names.
     pub(super) suspects: Suspects,
@@ -71,7 +71,7 @@ pub struct CoAllocator {
     _guard: LifeGuard,
 }
 
-/// What became of an offer.
+/// A job's answer to a proposal.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct OfferAnswered {
@@ -84,16 +84,16 @@ struct OfferAnswered {
 #[rtype(result = "()")]
 struct TriesHeard(JobId);
 
-/// Where a job stands in its placement queue.
+/// Asks where a job stands in its placement queue.
 #[derive(Debug, actix::Message)]
 #[rtype(result = "Option<QueueStanding>")]
 pub struct AskStanding(pub JobId);
 
 impl CoAllocator {
-    /// A job during whose turn the co-allocator died this often is held.
+    /// A job in whose turn the co-allocator died this often is held.
     const SUSPECT_DEATHS: u32 = 2;
 
-    /// A new life: the queues are made anew from the view.
+    /// Begins a new life: the queues are made anew from the view.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
         let queue = shared.settings.queue.clone();
         let seed = shared.settings.history_seed.clone();
@@ -165,7 +165,7 @@ impl CoAllocator {
         let mut groups = BTreeSet::new();
         let mut changed = BTreeSet::new();
         for id in dirty {
-            // Nothing else would withdraw it: with the offer goes the time when it expires.
+            // Nothing else would withdraw the proposal: the time when it expires goes with it.
             if self.plans.end_job(id) {
                 self.queues.withdraw_offer(id);
             }
@@ -187,7 +187,7 @@ impl CoAllocator {
         }
     }
 
-    /// A job as it stands in the view, and as its sweep lets it be tried.
+    /// Follows a job as it stands in the view, and as its sweep lets it be tried.
     pub(super) fn fold(&mut self, view: &View, id: JobId) {
         let job = view.jobs.get(&id);
         self.seeking.fold(id, job.map(AsRef::as_ref));
@@ -232,7 +232,7 @@ impl CoAllocator {
         self.show_metrics();
     }
 
-    /// Sites are asked again while somebody waits for what they have.
+    /// Has sites polled again while jobs wait for what they have.
     fn want_information(&self) {
         let wanted = self.queues.has_unserved() || self.forwarding.is_wanted();
         if self.shared.live.set_wanted(wanted) && wanted {
@@ -258,7 +258,7 @@ impl CoAllocator {
         self.slice(ctx);
     }
 
-    /// One slice of a scan: about a millisecond, then everybody else has a turn.
+    /// Runs one slice of a scan: about a millisecond, then everybody else has a turn.
     pub(super) fn slice(&mut self, ctx: &mut Context<Self>) {
         let mut budget = SliceBudget::about_one_ms();
         while let Some(scan) = &mut self.scan {
@@ -314,7 +314,7 @@ impl CoAllocator {
         self.depth.set(self.asked.len() as i64);
         let placements = &offer.plan.placements;
         let promise = Promise::of(&self.shared, placements.iter());
-        // What sites hold for a granted plan is deducted already.
+        // Sites hold processors for a granted plan: they are deducted already.
         if granted.is_none() {
             let offered = record.spec.uses(placements);
             let offered = offered.map(|(site, used)| (site, Deducted::offered(used)));
@@ -325,7 +325,7 @@ impl CoAllocator {
         let by = Some(offer.by);
         let placements = offer.plan.placements;
         debug!(%job, ?placements, "offered");
-        // Not a future of this actor: it would look at all of them whenever one is answered.
+        // Not a future of this actor: it would poll all of them whenever one is answered.
         actix_rt::spawn(async move {
             chaos::reach(CrashPoint::SpawnedFuture);
             let answer = match shared.job_actor(job).await {
@@ -339,7 +339,7 @@ impl CoAllocator {
             if let Some(promise) = promise {
                 promise.end(taken).await;
             }
-            // Whoever is built anew has offered nothing.
+            // A rebuilt co-allocator has proposed nothing.
             owed.settle(OfferAnswered { job, taken }).await;
         });
     }
@@ -351,8 +351,8 @@ impl CoAllocator {
             self.is_answered(job);
             return;
         }
-        // Its actor is about to start, or about to publish why not. Without a
-        // pause the same offer would be made again before anybody had a turn.
+        // The job's actor is about to start, or about to publish why not. Without a pause the same
+        // proposal would be made again before anybody had a turn.
         ctx.run_later(REFUSED_PAUSE, move |this, ctx| {
             this.is_answered(job);
             this.plans.end_job(job);
@@ -368,7 +368,7 @@ impl CoAllocator {
 
     fn finish(&mut self, report: ScanReport, ctx: &mut Context<Self>) {
         if **self.shared.history.load() != *self.queues.history() {
-            // Pairs that were not known may serve those that were refused before.
+            // New pairs may serve jobs that were refused before.
             self.again = true;
             self.shared
                 .history
@@ -382,7 +382,7 @@ impl CoAllocator {
         }
     }
 
-    /// Tells a job what follows from its tries.
+    /// Sends a job the command that follows from its tries.
     fn tell(&mut self, decision: QueueDecision, ctx: &mut Context<Self>) {
         let (job, command) = match decision {
             QueueDecision::Promote { job, to } => (job, JobCommand::Promote { to }),
@@ -427,7 +427,7 @@ impl CoAllocator {
         }
     }
 
-    /// Jobs in whose turn the last lives ended are held, not the co-allocator.
+    /// Holds the jobs in whose turn the last lives ended, so that the co-allocator goes on.
     fn shun_suspects(&mut self) {
         let view = self.shared.view.load();
         let suspects = self.shared.suspects().into_iter();
@@ -448,7 +448,7 @@ fn is_to_hold(job: &Job) -> bool {
     !job.is_final() && job.held.is_none()
 }
 
-/// Holds a job, also if its record moves on meanwhile.
+/// Holds a job, even if its record changes meanwhile.
 async fn hold(shared: Arc<Shared>, job: JobId) {
     loop {
         crate::wiring::hold_job(&shared, job).await;

@@ -1,5 +1,5 @@
-//! Rounds in which sites bid for a job: announced to all, answered by each for itself, sorted
-//! here. One at a time, and the scan waits for it: who is tried next finds what is left.
+//! Rounds in which sites bid for a job: announced to all, answered by each for itself, sorted here.
+//! One at a time, and the scan waits for it: the next job finds what is left.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -27,19 +27,20 @@ use crate::deductions::LEASE;
 use crate::shared::Shared;
 use crate::supervision::ActorKind;
 
-/// What is known of jobs that sites bid for.
+/// The state of all jobs that sites bid for.
 #[derive(Default)]
 pub(super) struct Bids {
     open: Option<OpenBidRound>,
     waiting: Resubmissions,
-    /// Why the last round about a job came to nothing.
+    /// The reasons why the last round about a job came to nothing.
     refusals: BTreeMap<JobId, PlacementRefusal>,
-    /// What sites were told of jobs that wait.
+    /// Requirements that sites were sent of jobs that wait.
     announced: BTreeMap<JobId, Arc<AnnouncedNeed>>,
-    /// The last plan that all its sites have acknowledged, until it is offered.
+    /// The last plan that all its sites have acknowledged, until it is proposed.
     granted: Option<DeductionKey>,
-    /// Of that round, or one before it in this scan: who is not told yet that the job went
-    /// elsewhere. It goes out with the next announcement, at the latest when the scan pauses.
+    /// Sites of that round, or of one before it in this scan, that do not know yet that the job
+    /// went elsewhere. The message goes out with the next announcement, at the latest when the scan
+    /// pauses.
     clears: Option<Clears>,
 }
 
@@ -50,13 +51,13 @@ struct Clears {
 }
 
 impl Clears {
-    /// What a site is to be told.
+    /// Returns the deduction that a site is to clear, if any.
     fn of(&self, site: usize) -> Option<DeductionKey> {
         (!self.chosen.contains(&site)).then_some(self.key)
     }
 }
 
-/// A round.
+/// The open round.
 struct OpenBidRound {
     key: DeductionKey,
     asked: Arc<AnnouncedNeed>,
@@ -64,7 +65,7 @@ struct OpenBidRound {
     round: BidRound<GivenBid>,
     stage: BidStage,
     timer: SpawnHandle,
-    /// Changes known when it was announced.
+    /// The number of changes known when the job was announced.
     changes: u64,
 }
 
@@ -81,12 +82,12 @@ struct Dispatch {
     by: PlacedBy,
     /// All sites of the plan, by index.
     uses: BTreeMap<usize, Resources>,
-    /// Those that did not acknowledge yet.
+    /// Sites that did not acknowledge yet.
     awaited: BTreeMap<usize, Resources>,
 }
 
 impl Bids {
-    /// When a job that waits may be announced again by what was reported already.
+    /// Returns when a waiting job may be announced again by what was reported already.
     pub(super) fn next_due(
         &self,
         changes: u64,
@@ -96,14 +97,14 @@ impl Bids {
         self.waiting.next_due(changes, interval, now)
     }
 
-    /// The deductions of a granted plan for this job go over to whoever offers it.
+    /// Takes the granted plan for this job; its deductions go over to the caller.
     pub(super) fn take_granted(&mut self, job: JobId) -> Option<DeductionKey> {
         self.granted.take_if(|key| key.job == job)
     }
 }
 
 impl CoAllocator {
-    /// A scan came to a job that sites are to bid for; whether it waits for a round now.
+    /// Announces a job that the scan came to; returns true if the scan waits for a round now.
     pub(super) fn announce(
         &mut self,
         job: JobId,
@@ -112,7 +113,7 @@ impl CoAllocator {
     ) -> bool {
         let now = self.shared.clock.now();
         let changes = self.shared.live.changes();
-        // Who asks for something else than before is as good as new.
+        // A job with another request than before counts as new.
         let known = self
             .bids
             .announced
@@ -149,8 +150,8 @@ impl CoAllocator {
         true
     }
 
-    /// The last round about this request came to nothing, and it is not time for another one.
-    /// What the job could have by now is kept from those that are tried after it.
+    /// Refuses a job if its last round came to nothing and it is not time for another. What the job
+    /// could have by now is kept from jobs that are tried after it.
     fn refuse_again(
         &mut self,
         job: JobId,
@@ -208,12 +209,13 @@ impl CoAllocator {
         let absent = absent.iter().enumerate().filter(|(_, absent)| **absent);
         absent.for_each(|(site, _)| open.round.unreachable(site));
         if open.round.is_complete() {
-            // Not now: whoever announces goes on when the answers are there.
+            // Not now: the caller of `announce` goes on when the answers are there.
             ctx.notify(Closes(open.key));
         }
     }
 
-    /// No announcement follows at once with which sites could be told that a job went elsewhere.
+    /// Reports to sites that a job went elsewhere, if no announcement follows at once that could
+    /// carry it.
     pub(super) fn send_clears(&mut self) {
         let (Some(cleared), Some(scan)) = (self.bids.clears.take(), &self.scan) else {
             return;
@@ -233,7 +235,7 @@ impl CoAllocator {
         ctx.run_later(timeout, |this, ctx| this.bids_overdue(ctx))
     }
 
-    /// Tells all sites.
+    /// Sends a message to all sites.
     fn broadcast(&self, message: impl Fn() -> Bidding) {
         let mut told = 0;
         self.shared.actors.clusters.visit(|_, addr| {
@@ -243,7 +245,7 @@ impl CoAllocator {
         self.shared.metrics.bid_messages.inc_by(told);
     }
 
-    /// A round is over: what came of it, and what it took.
+    /// Counts a round that is over: its outcome, and its messages.
     fn count_round(&self, open: &OpenBidRound, outcome: &str) {
         let metrics = &self.shared.metrics;
         metrics.bid_rounds.with_label_values(&[outcome]).inc();
@@ -277,7 +279,7 @@ impl CoAllocator {
         }
     }
 
-    /// A site forgot the requirements, or knows others: these count.
+    /// Sends a site the requirements again: it forgot them, or knows others. These count.
     fn tell_again(&mut self, site: usize, ctx: &mut Context<Self>) {
         let Some(open) = &mut self.bids.open else {
             return;
@@ -308,7 +310,7 @@ impl CoAllocator {
         }
     }
 
-    /// Who has not answered, or acknowledged, is passed over.
+    /// Passes over the sites that have not answered, or not acknowledged.
     fn bids_overdue(&mut self, ctx: &mut Context<Self>) {
         let Some(open) = &mut self.bids.open else {
             return;
@@ -318,7 +320,7 @@ impl CoAllocator {
         };
         let ledgers = self.shared.deductions.lock();
         let sites = open.ground.grid().sites();
-        // It may be only the acknowledgement that is lost.
+        // Perhaps only the acknowledgement is lost.
         dispatch
             .awaited
             .retain(|site, _| !ledgers.is_held(&open.key, &sites[*site].name));
@@ -342,7 +344,7 @@ impl CoAllocator {
         self.decide_bids(answers, ctx);
     }
 
-    /// Sorts the answers; the job goes out if they cover it in order.
+    /// Sorts the answers, and sends the job out if they cover it.
     fn decide_bids(
         &mut self,
         mut answers: Vec<Result<GivenBid, Decline>>,
@@ -371,6 +373,7 @@ impl CoAllocator {
     /// Sends the job to the sites of the plan.
     ///
     /// # Errors
+    ///
     /// One of them is not there any more: the answers without it.
     fn award(
         &mut self,
@@ -399,7 +402,7 @@ impl CoAllocator {
             answers[*gone] = Err(Decline::Silent);
             return Err(answers);
         }
-        // What an earlier plan of this round gave to others is free again.
+        // Processors that an earlier plan of this round gave to others are free again.
         let mut ledgers = self.shared.deductions.lock();
         if let BidStage::Acknowledgements(before) = &open.stage {
             let dropped = before.uses.keys().filter(|site| !uses.contains_key(site));
@@ -434,7 +437,8 @@ impl CoAllocator {
         Ok(())
     }
 
-    /// All sites of the plan have acknowledged: the others are told that the job went there.
+    /// Ends a round that all sites of the plan have acknowledged. The others get the message that
+    /// the job went there.
     fn granted(&mut self, ctx: &mut Context<Self>) {
         let Some(open) = self.bids.open.take() else {
             return;
@@ -461,7 +465,8 @@ impl CoAllocator {
         self.resolve(open.key.job, Ok((plan, by)), ctx);
     }
 
-    /// What sites give does not cover the job: it is free again, and the job waits.
+    /// Ends a round whose bids do not cover the job: what was deducted is free again, and the job
+    /// waits.
     fn not_covered(&mut self, refusal: PlacementRefusal, ctx: &mut Context<Self>) {
         let Some(open) = self.bids.open.take() else {
             return;
@@ -472,7 +477,7 @@ impl CoAllocator {
         debug!(%job, %refusal.reason, "no bids cover the job");
         self.shared.deductions.lock().end(&open.key);
         self.count_round(&open, "not-covered");
-        // Gone meanwhile, it was cancelled at all sites.
+        // A job that is gone was cancelled at all sites.
         if self.bids.announced.contains_key(&job) {
             self.bids.waiting.refused(job, open.changes, now);
             self.bids.refusals.insert(job, refusal.clone());
@@ -492,7 +497,7 @@ impl CoAllocator {
         }
     }
 
-    /// A round about a job that changed meanwhile is over: nothing is deducted for it any more.
+    /// Drops a round about a job that changed meanwhile: nothing is deducted for it any more.
     pub(super) fn drop_void_round(&mut self, ctx: &mut Context<Self>) {
         if let Some(open) = self
             .bids
@@ -501,8 +506,8 @@ impl CoAllocator {
         {
             ctx.cancel_future(open.timer);
             self.count_round(&open, "void");
-            // Announced anew if it still waits, and in full: who has other requirements under its
-            // id may not have said so yet.
+            // Announced anew if it still waits, and in full: a site that has other requirements
+            // under its id may not have said so yet.
             if self.bids.announced.remove(&open.key.job).is_some() {
                 self.broadcast(|| Bidding::Cancel(open.key.job));
             }
@@ -510,14 +515,14 @@ impl CoAllocator {
         }
     }
 
-    /// A granted plan that nobody took up: its job changed while sites were bidding.
+    /// Drops a granted plan that nobody took up: its job changed while sites were bidding.
     pub(super) fn drop_granted(&mut self) {
         if let Some(key) = self.bids.granted.take() {
             self.shared.deductions.lock().end(&key);
         }
     }
 
-    /// A job waits no more: sites that know it forget it.
+    /// Forgets a job that waits no more, here and at the sites that know it.
     pub(super) fn forget_bids(&mut self, job: JobId) {
         self.bids.waiting.forget(job);
         self.bids.refusals.remove(&job);
@@ -547,7 +552,7 @@ fn visit_sites(
     });
 }
 
-/// Nobody is waited for in a round.
+/// A round in which no site is left to wait for.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct Closes(DeductionKey);

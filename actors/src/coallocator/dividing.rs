@@ -1,5 +1,5 @@
-//! Flexible jobs that want a reservation: divided over what the sites publish as free (FlexCo),
-//! and told the parts that are to be asked for.
+//! Flexible jobs that want a reservation: divided over what the sites publish as free (FlexCo), and
+//! given the parts that are to be requested.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,39 +23,41 @@ use crate::job::JobOrder;
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, OwedAnswer};
 
-/// How far beyond the latest start one is looked for, to say which would be granted.
+/// The time beyond the latest start in which a start is looked for, to report which one would be
+/// possible.
 const AHEAD: DurationMs = DurationMs::from_secs(7 * 86_400);
-/// Before a job is looked at again for which there was nothing.
+/// The pause before a job for which nothing was free is looked at again.
 const PAUSE: DurationMs = DurationMs::from_secs(60);
-/// The same while sites were not heard from.
+/// The same pause while some sites have not answered.
 const SHORT_PAUSE: DurationMs = DurationMs::from_secs(2);
 
-/// A job was divided, and told so, or is to be looked at again.
+/// A job was divided and got the command, or is to be looked at again.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 pub(super) struct Divided {
     job: JobId,
-    /// Not before so much has passed.
+    /// The pause before it is looked at again.
     again: DurationMs,
 }
 
-/// What a job is to be told; else when it is looked at again.
+/// The command for a job, or the pause after which it is looked at again.
 type DivisionVerdict = Result<JobCommand, DurationMs>;
 
-/// How a flexible job would be divided now, if it were submitted.
+/// The division of a flexible job if it were submitted now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Division {
-    /// In which of its shapes: 0 as it is asked for.
+    /// The number of the shape; 0 is the one that was asked for.
     pub shape: u32,
-    /// When its payloads would begin.
+    /// The time at which its payloads would begin.
     pub start: Timestamp,
-    /// Whether that is within the starts that it accepts.
+    /// True if that is within the starts that the job accepts.
     pub is_accepted: bool,
-    /// How many processors each site would give.
+    /// The processors that each site would give.
     pub parts: Vec<(SiteName, u32)>,
 }
 
-/// How a job that is not submitted would be divided, as sites say now. `None`: it is not to be.
+/// Works out how a job that is not submitted would be divided by the sites' present answers. `None`
+/// if it is not divided.
 pub(crate) async fn would_divide(
     shared: &Shared,
     grid: &GridSnapshot,
@@ -81,18 +83,18 @@ pub(crate) async fn would_divide(
     Some(said)
 }
 
-/// Whether a job is divided over what is free when it is promised a start.
+/// Returns true if a job with a reservation is divided over what is free.
 pub(super) fn is_divided(job: &Job) -> bool {
     matches!(job.spec.request, RequestType::Flexible(_))
 }
 
-/// Each new job begins at the next site (next-fit).
+/// Returns the site at which a job begins: each new job begins at the next one (next-fit).
 pub(super) fn turn_of(job: JobId) -> usize {
     usize::try_from(job.0).unwrap_or_default()
 }
 
 impl CoAllocator {
-    /// Asks sites what they have free, and tells a job how it is divided over that.
+    /// Asks sites what they have free, and sends a job its division over that.
     pub(super) fn divide(
         &mut self,
         job: &Arc<Job>,
@@ -164,7 +166,7 @@ async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> DivisionVer
                     too_large(&meta, &offers) + over_quota(shared, grid, job),
                 ));
             }
-            // When could it be?
+            // A later start may be possible: look for it, to report it.
             false => meta.latest = meta.latest + AHEAD,
         }
     }
@@ -186,7 +188,7 @@ fn planned(
     Some((plan, placements))
 }
 
-/// The same, to be planned with.
+/// Borrows the offers in the form that planning takes.
 pub(super) fn offered(offers: &[(SiteName, AtMost)]) -> Vec<SiteOffer<'_>> {
     offers
         .iter()
@@ -194,8 +196,8 @@ pub(super) fn offered(offers: &[(SiteName, AtMost)]) -> Vec<SiteOffer<'_>> {
         .collect()
 }
 
-/// What the sites that could take part have free for a job: as much as it may have there, once its
-/// input could be there.
+/// Lists what the sites that could take part have free for a job: as much as it may have there,
+/// from when its input could be there.
 pub(super) fn offers(
     shared: &Shared,
     grid: &GridSnapshot,
@@ -207,7 +209,7 @@ pub(super) fn offers(
     let offers = sites.filter_map(|(site, placement)| {
         let time = free.get(&site.name)?.clone();
         let processors = allowed(shared, job, site)?;
-        // Where it is promised now its input is, or will be.
+        // At a site where the job has a reservation now, its input is there, or will be.
         let is_here = job.components.iter().any(|component| {
             let placement = component.placement.as_ref();
             placement.is_some_and(|placement| placement.site == site.name)
@@ -229,13 +231,13 @@ pub(super) fn offers(
     offers.collect()
 }
 
-/// The most processors that a job may have at a site.
+/// Returns the most processors that a job may have at a site.
 fn allowed(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
     let total = takes(site)?;
     Some(total.min(share(shared, job, site).unwrap_or(total)))
 }
 
-/// The most processors that a site gives to one job.
+/// Returns the most processors that a site gives to one job.
 fn takes(site: &GridSite) -> Option<u32> {
     let shape = site.shape.as_ref()?;
     Some(
@@ -246,14 +248,15 @@ fn takes(site: &GridSite) -> Option<u32> {
     )
 }
 
-/// So many of a site's processors the user of a job may hold in reservations, if that is bounded.
+/// Returns the most of a site's processors that the user of a job may have in reservations, if that
+/// is bounded.
 fn share(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
     let is_exempt = job.reservation_wish().is_some_and(|wish| wish.exempt);
     let total = site.shape.as_ref()?.total.processors;
     (!is_exempt).then(|| share_of(total, shared.settings.job.reservation_share))
 }
 
-/// Added to a refusal where a site could give more than a user may hold.
+/// Returns the text that is added to a refusal if a site could give more than a user may have.
 fn over_quota(shared: &Shared, grid: &GridSnapshot, job: &Job) -> &'static str {
     let is_bound = |site: &GridSite| {
         share(shared, job, site)
@@ -268,7 +271,7 @@ fn over_quota(shared: &Shared, grid: &GridSnapshot, job: &Job) -> &'static str {
     }
 }
 
-/// Processors of its smallest shape.
+/// Returns the processors of the job's smallest shape.
 fn fewest(meta: &MetaJob) -> u64 {
     let shapes = meta
         .shapes
@@ -277,7 +280,7 @@ fn fewest(meta: &MetaJob) -> u64 {
     shapes.min().unwrap_or_default()
 }
 
-/// Processors that it may have at all of these sites together.
+/// Returns the processors that the job may have at all of these sites together.
 fn most(offers: &[(SiteName, AtMost)]) -> u64 {
     offers
         .iter()

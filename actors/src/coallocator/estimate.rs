@@ -1,4 +1,4 @@
-//! When a job may start, as far as that can be said without guessing what others do.
+//! Estimates when a job may start, as far as that is possible without guessing what others do.
 
 use std::sync::Arc;
 
@@ -12,30 +12,30 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use crate::api::View;
 use crate::shared::Shared;
 
-/// Jobs before it that are looked at; with more of them the pace of the queue tells.
+/// The most jobs before it that are looked at; with more of them the pace of the queue counts.
 const MOST_AHEAD: usize = 50;
-/// The pace of the last hour.
+/// The pace is that of the last hour.
 const PACE: DurationMs = DurationMs::from_secs(3_600);
 
-/// When a job may start.
+/// The estimated start of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartEstimate {
-    /// Within this time.
+    /// The job starts within this time.
     Within {
-        /// At the earliest.
+        /// The earliest start.
         from: Timestamp,
-        /// At the latest, if what it is based on holds.
+        /// The latest start, if the basis holds.
         until: Timestamp,
-        /// What it is based on.
+        /// The basis of the estimate.
         basis: String,
     },
-    /// It cannot be said, for this reason.
+    /// No estimate is possible, for this reason.
     Unknown(String),
-    /// It has started, or never will.
+    /// The job has started, or never will.
     None,
 }
 
-/// Estimates the start of a job; `input_at`: when the last of its input is expected.
+/// Estimates the start of a job.
 pub(super) fn of_job(
     shared: &Shared,
     grid: &GridSnapshot,
@@ -95,7 +95,7 @@ pub(super) fn of_job(
     }
 }
 
-/// As late as the last of its sites expects; sites that do not say are unknown.
+/// Takes the latest start that its sites expect. If one gives none, the start is unknown.
 fn in_queues(job: &Job, now: Timestamp) -> StartEstimate {
     let mut latest = now;
     for component in &job.components {
@@ -125,7 +125,7 @@ fn in_queues(job: &Job, now: Timestamp) -> StartEstimate {
     }
 }
 
-/// Estimates the start of a job that would be submitted now, behind all of its class.
+/// Estimates the start of a job that would be submitted now, behind all of its priority.
 pub(super) fn of_request(
     shared: &Shared,
     grid: &GridSnapshot,
@@ -142,7 +142,7 @@ pub(super) fn of_request(
     }
 }
 
-/// Behind too many to look at each of them.
+/// Estimates from the pace of the queue: too many jobs are before it to look at each.
 fn of_pace(shared: &Shared, ahead: usize) -> StartEstimate {
     let now = shared.clock.now();
     let view = shared.view.load();
@@ -232,7 +232,7 @@ fn waiter(
     }
 }
 
-/// Jobs before this one: more urgent, or as urgent and longer in the queue.
+/// Lists the jobs before this one: more urgent, or as urgent and longer in the queue.
 fn ahead(shared: &Shared, job: &Job) -> Result<Vec<Waiter>, usize> {
     let place = |job: &Job| match job.phase {
         JobPhase::Queued { since, .. } => (std::cmp::Reverse(job.priority), since, job.id),
@@ -277,7 +277,7 @@ fn waiting(
         .collect())
 }
 
-/// Everything that jobs of ours hold, with when it has ended at the latest.
+/// Lists everything that jobs of ours have, with the latest time at which it ends.
 fn releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
     let view = shared.view.load();
     let parameters = &shared.settings.job;

@@ -1,4 +1,4 @@
-//! Why a job is where it is: the same policy, with a recording observer.
+//! Explains why a job is where it is: the same policy, with a recording observer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,91 +23,90 @@ use crate::job::JobSilence;
 use crate::links::LinkStanding;
 use crate::shared::Shared;
 
-/// Why a job is where it is, or what would become of it now.
+/// The explanation of a job's present state, or of what would become of it now.
 #[derive(Debug, Clone)]
 pub struct Explanation {
     /// Names of the job's components; of a flexible job as it would be split now.
     pub components: Vec<String>,
     /// The policy asked.
     pub policy: PolicyName,
-    /// What it would do now: a plan, or what keeps it from one.
+    /// The policy's present decision: a plan, or what keeps it from one.
     pub decision: Result<PlacementPlan, PlacementRefusal>,
-    /// The link without which it can never be placed as things are, if there is one.
+    /// The link without which the job can never be placed as things are, if there is one.
     pub missing_link: Option<MissingLink>,
-    /// Its verdict on each site for each component that it came to.
+    /// The policy's verdict on each site for each component that it came to.
     pub verdicts: Vec<SiteVerdict>,
-    /// What each site bids for the whole job, if its policy takes bids.
+    /// The bid of each site for the whole job, if the policy takes bids.
     pub bids: Vec<SiteBid>,
-    /// Of which kind the bandwidths are that they count by.
+    /// The kind of bandwidths by which bids are counted.
     pub bid_kind: BandwidthKind,
-    /// What is known of each site, in numbers; sites that left the configuration are missing.
+    /// The figures of each site; sites that left the configuration are missing.
     pub sites: BTreeMap<SiteName, SiteFigures>,
-    /// What the job itself waits for.
+    /// The thing that the job itself waits for.
     pub wait: WaitCause,
-    /// When processors are claimed for it next, if it waits for that.
+    /// The time of the next claim for the job, if it waits for that.
     pub next_claim: Option<Timestamp>,
-    /// What is withheld for another job; it counts as taken here.
+    /// Processors withheld for another job; they count as taken here.
     pub starvation_guard: Option<StarvationGuard>,
-    /// When it may start.
+    /// The estimated start.
     pub estimate: StartEstimate,
-    /// What may run at sites from which nothing is heard.
+    /// Parts of the job that may run at sites that do not answer.
     pub silence: JobSilence,
-    /// What would be brought where if it were placed as decided.
+    /// The transfers that would be made if the job were placed as decided.
     pub transfers: Vec<ExpectedTransfer>,
-    /// The class that it would have if it were submitted now, and by which rule.
+    /// The priority that the job would have if it were submitted now, and by which rule.
     pub class: Option<Classified>,
 }
 
-/// What is known of a site, in numbers.
+/// Knowledge of a site, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteFigures {
-    /// How old what it said is; `None` if it never said anything.
+    /// The age of the site's report; `None` if there never was one.
     pub age: Option<DurationMs>,
-    /// Processors that it said are idle.
+    /// Processors that the site reported idle.
     pub idle: Option<u32>,
     /// Processors of those that the quota lets us take.
     pub quota_leaves: Option<u32>,
-    /// Processors that are promised to jobs of ours and not shown by the site yet.
+    /// Processors that are deducted for jobs of ours and not shown by the site yet.
     pub pending: u32,
-    /// Its errors in a row.
+    /// The site's errors in a row.
     pub errors: u32,
-    /// When it is probed first, while it is unusable.
+    /// The time of the first probe, while the site is unusable.
     pub probe_at: Option<Timestamp>,
-    /// What keeps it from taking anything.
+    /// Reasons that keep the site from taking anything.
     pub obstacles: Vec<SiteObstacle>,
 }
 
-/// One content on its way to a component.
+/// A content on its way to a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedTransfer {
-    /// The component.
     pub component: ComponentIndex,
-    /// What it needs, and where that comes from.
+    /// The content, and where it comes from.
     pub source: ContentSource,
-    /// Where it goes.
+    /// The site that it goes to.
     pub to: SiteName,
-    /// How long that takes.
+    /// The length of the transfer.
     pub time: DurationMs,
     /// The link, if there is any on the way.
     pub link: Option<LinkStanding>,
 }
 
-/// What a job waits for, whatever the sites are like.
+/// The reason for which a job waits, whatever the sites are like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WaitCause {
-    /// For a place: the verdicts say why it has none.
+    /// The job waits for a place: the verdicts say why it has none.
     Placement,
-    /// For its turn: its sweep may have only so many runs at once.
+    /// The job waits for its turn: its sweep may have only this many runs at once.
     Turn(u32),
-    /// A user does not want it placed.
+    /// A user froze the job.
     Frozen,
-    /// It is held after an internal error, for this reason.
+    /// The job is held after an internal error, for this reason.
     Held(String),
-    /// For what its phase is about.
+    /// The job waits for what its phase is about.
     Phase,
-    /// For nothing: it has ended.
+    /// The job has ended.
     Ended,
-    /// It is not submitted.
+    /// The job is not submitted.
     NotSubmitted,
 }
 
@@ -116,7 +115,7 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
     explain_by(shared, job, estimate::of_job)
 }
 
-/// The same without an estimate of its start, which may be most of the work.
+/// Explains a job without an estimate of its start, which may be most of the work.
 pub fn explain_verdicts(shared: &Shared, job: &Job) -> Explanation {
     explain_by(shared, job, |_, _, _, _| StartEstimate::None)
 }
@@ -160,7 +159,7 @@ fn explain_by(
     }
 }
 
-/// The limit of a job's sweep, if that is what it waits for.
+/// Returns the limit of a job's sweep, if that is what it waits for.
 fn turn(shared: &Shared, job: &Job) -> Option<u32> {
     let task = job.spec.run.task.as_ref()?;
     let limit = task.at_once?;
@@ -174,7 +173,8 @@ fn turn(shared: &Shared, job: &Job) -> Option<u32> {
     (!groups.has_turn(job)).then_some(limit)
 }
 
-/// What would become of a job if it were submitted now; `request`: what it asks of sites.
+/// Explains what would become of a job if it were submitted now; `request` is what it asks of
+/// sites.
 pub fn preview(shared: &Shared, spec: &JobSpec, request: &Arc<PlacementRequest>) -> Explanation {
     let starvation_guard = shared.starvation_guard.load().as_ref().clone();
     let grid = GridMaker::default().snapshot(shared);
@@ -283,7 +283,7 @@ fn figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
     }
 }
 
-/// What a plan brings to its sites, and over which links.
+/// Lists the transfers that a plan needs, and over which links.
 fn transfers(shared: &Shared, plan: &PlacementPlan) -> Vec<ExpectedTransfer> {
     plan.placements
         .iter()

@@ -1,8 +1,8 @@
-//! Brings promised starts forward when sites have more free (FlexCo): one job at a time, those
-//! that start first before the others, until none can be moved any more.
+//! Brings reserved starts forward when sites have more free (FlexCo): one job at a time, earliest
+//! start first, until none can be moved any more.
 //!
-//! What is decided here is only that a job is to look for a better plan. It does so beside what it
-//! is promised, and keeps that until all of the other is confirmed.
+//! The decision made here is only that a job is to look for a better plan. The job keeps its
+//! reservations while it looks, until all of the new ones are confirmed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,18 +27,19 @@ use crate::job::JobOrder;
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, OwedAnswer};
 
-/// Slots that a site is asked for at most.
+/// The most slots that a site is asked for.
 const SLOTS_MAX: usize = 1_000;
-/// Jobs that are looked at in one turn at most: those that start first.
+/// The most jobs that are looked at in one turn: those that start first.
 const FRONT: usize = 64;
-/// Between two turns, as several things that are freed at about the same time are one.
+/// The pause between two turns, so that processors freed at about the same time count as one
+/// change.
 const GAP: DurationMs = DurationMs(1_000);
-/// Before a job is tried again that could not be moved; doubles with each time.
+/// The pause before a job that could not be moved is tried again; doubles with each time.
 const PAUSE: DurationMs = DurationMs(60_000);
 /// The most doublings.
 const DOUBLINGS: u32 = 6;
 
-/// Jobs whose promised starts may be brought forward, and what sites had free when last looked.
+/// Jobs whose reserved starts may be brought forward, and what sites had free at the last look.
 #[derive(Debug, Default)]
 pub(super) struct Forwarding {
     jobs: BTreeMap<JobId, ForwardFailures>,
@@ -49,16 +50,17 @@ pub(super) struct Forwarding {
     wake: Option<SpawnHandle>,
 }
 
-/// How a job fared.
+/// The result of a job's earlier tries.
 #[derive(Debug, Default)]
 struct ForwardFailures {
-    /// How often it did not get that since it last got something.
+    /// The number of failures in a row.
     failures: u32,
-    /// It is not to be told before.
+    /// The job is not sent the command before this time.
     not_before: Timestamp,
 }
 
-/// What a site says with every answer: what is idle, and what is left of that later, step by step.
+/// The part of a site's report that matters here: idle processors, and what is left of them later,
+/// step by step.
 type FreeReport = (Option<Resources>, Vec<Resources>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -67,7 +69,7 @@ enum ForwardTurn {
     Rests,
     /// Sites are asked.
     Asks,
-    /// This job was told, which was promised to begin then.
+    /// This job got the command; its reserved start was then.
     Told(JobId, Timestamp),
 }
 
@@ -75,19 +77,19 @@ enum ForwardTurn {
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 pub(super) struct Forwarded {
-    /// The job that was told to look for a better plan.
+    /// The job that got the command to look for a better plan, and its start.
     told: Option<(JobId, Timestamp)>,
-    /// Sites with more free, of which others may make use.
+    /// Sites with more free, of which other jobs may make use.
     freed: BTreeSet<SiteName>,
 }
 
 impl Forwarding {
-    /// Whether what sites have free is worth knowing.
+    /// Returns true if reports of free processors are worth having.
     pub(super) fn is_wanted(&self) -> bool {
         !self.jobs.is_empty()
     }
 
-    /// A job as it stands in the view.
+    /// Follows a job as it stands in the view.
     pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>, now: Timestamp) {
         let Some(job) = job.filter(|job| job.is_promised_flexibly()) else {
             self.jobs.remove(&id);
@@ -118,7 +120,7 @@ impl Forwarding {
         }
     }
 
-    /// Notes which sites say something else than when last looked, or for the first time.
+    /// Notes the sites whose report differs from the last look, or is their first.
     fn note(&mut self, shared: &Shared) {
         for (name, report) in shared.live.sites() {
             let idle = report.idle.as_ref().map(|(_, idle)| idle.clone());
@@ -131,7 +133,7 @@ impl Forwarding {
         }
     }
 
-    /// Those that may be told now, and when the next one may.
+    /// Lists the jobs that may get the command now, and when the next one may.
     fn due(&self, now: Timestamp) -> (Vec<JobId>, Option<Timestamp>) {
         let (due, later): (Vec<_>, Vec<_>) = self
             .jobs
@@ -143,7 +145,7 @@ impl Forwarding {
 }
 
 impl CoAllocator {
-    /// Looks whether a promised start can be brought forward, if something was freed.
+    /// Looks for a reserved start that can be brought forward, if something was freed.
     pub(super) fn bring_forward(&mut self, ctx: &mut Context<Self>) {
         if !self.forwarding.is_wanted() {
             self.forwarding = Forwarding::default();
@@ -203,7 +205,7 @@ impl CoAllocator {
     }
 }
 
-/// The first of these jobs to start, with what each of them has.
+/// Lists the first of these jobs to start, with what each of them has.
 fn front(shared: &Shared, due: &[JobId], now: Timestamp) -> Vec<(JobId, Forward)> {
     let view = shared.view.load();
     let forward = |id: &JobId| Some((*id, view.jobs.get(id)?.forward(now)?));
@@ -213,7 +215,7 @@ fn front(shared: &Shared, due: &[JobId], now: Timestamp) -> Vec<(JobId, Forward)
     front
 }
 
-/// Tells the first job that could have a better plan to look for it.
+/// Sends the first job that could have a better plan the command to look for it.
 async fn tell_first(
     shared: &Shared,
     grid: &GridSnapshot,
@@ -265,7 +267,7 @@ fn brought_forward(
     Some(JobCommand::BringForward { plan, freed })
 }
 
-/// A better division of a flexible job, beside what it holds.
+/// Plans a better division of a flexible job, beside what it has.
 fn divided_anew(
     shared: &Shared,
     grid: &GridSnapshot,
@@ -307,7 +309,8 @@ fn longest(forward: &Forward) -> DurationMs {
     }
 }
 
-/// The sites that made a plan possible: of those that changed, where it goes.
+/// Lists the sites that made a plan possible: the changed ones among its sites, or else all that
+/// changed.
 fn cause<'a>(
     sites: impl Iterator<Item = &'a SiteName> + Clone,
     freed: &BTreeSet<SiteName>,
@@ -324,8 +327,8 @@ fn cause<'a>(
     }
 }
 
-/// What the sites that take reservations have free, as they publish it. Who does not answer offers
-/// nothing.
+/// Asks the sites that take reservations what they have free, as they publish it. A site that does
+/// not answer offers nothing.
 pub(super) async fn free_times(
     shared: &Shared,
     grid: &GridSnapshot,

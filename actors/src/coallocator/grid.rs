@@ -34,12 +34,12 @@ pub struct GridMaker {
 }
 
 impl GridMaker {
-    /// What is known now, less what is promised.
+    /// Makes a snapshot of what is known now, less what is deducted.
     pub fn snapshot(&mut self, shared: &Shared) -> Arc<GridSnapshot> {
         self.without_promises(shared, |_| Resources::default())
     }
 
-    /// The same for a job that waits: what is promised to itself is there for it.
+    /// Makes a snapshot for a job that waits: what is deducted for the job itself is there for it.
     pub fn snapshot_for(&mut self, shared: &Shared, job: JobId) -> Arc<GridSnapshot> {
         self.without_promises(shared, |site| {
             shared.deductions.lock().of_job(site, job).placing
@@ -64,7 +64,7 @@ impl GridMaker {
         }))
     }
 
-    /// What is known now, as it would be if this job held nothing: what its sites are to it.
+    /// Makes a snapshot as it would be if this job had nothing: what its sites are to it.
     pub fn snapshot_without(&mut self, shared: &Shared, job: &Job) -> GridSnapshot {
         let held = holdings(job);
         self.known(shared, |mut site| {
@@ -83,8 +83,8 @@ impl GridMaker {
         })
     }
 
-    /// What is known now but for idle processors, with nothing of ours pending: for
-    /// components of jobs that are being claimed.
+    /// Makes a snapshot without idle processors and with nothing of ours pending, for components of
+    /// jobs that are being claimed.
     pub fn for_claim(&mut self, shared: &Shared) -> GridSnapshot {
         self.known(shared, |site| GridSite {
             idle: None,
@@ -116,7 +116,7 @@ impl GridMaker {
         GridSnapshot::new(sites, network, catalogue).with_staged(Arc::new(staged))
     }
 
-    /// Where files are; with copies in stores, if such are kept as replicas.
+    /// Indexes where files are; with copies in stores, if such are kept as replicas.
     fn index(&mut self, view: &View, keeps: bool) {
         if self.files.ptr_eq(&view.files) && (!keeps || self.copies.ptr_eq(&view.copies)) {
             return;
@@ -183,7 +183,7 @@ fn site(
     }
 }
 
-/// What takes components into its own queue only is closed to all that claim.
+/// Closes a site that takes components only into its own queue, for all that claim.
 fn acceptance(of_state: PlacementAcceptance, report: &KnownSite) -> PlacementAcceptance {
     let queues_only = report.shape.as_ref().is_some_and(|shape| shape.queues_only);
     match of_state {
@@ -194,8 +194,8 @@ fn acceptance(of_state: PlacementAcceptance, report: &KnownSite) -> PlacementAcc
     }
 }
 
-/// Of what jobs hold at a site that was asked then: what it does not show yet, all of it, and
-/// how many there are.
+/// Sums up what jobs have at a site that was asked then: what it does not show yet, all of it, and
+/// the number of holdings.
 pub(crate) fn holding_sums(
     holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
     asked_at: Option<Timestamp>,
@@ -206,7 +206,7 @@ pub(crate) fn holding_sums(
     for holding in holdings.into_iter().flat_map(|holdings| holdings.values()) {
         ours.add(&holding.resources);
         held += 1;
-        // The site's own count includes what was submitted before it was asked.
+        // The site's own count includes everything submitted before it was asked.
         if holding
             .visible_from
             .is_none_or(|from| asked_at.is_none_or(|asked| from > asked))
@@ -217,8 +217,8 @@ pub(crate) fn holding_sums(
     (pending, ours, held)
 }
 
-/// Whether a component that was placed at a site that is tried out after errors may go there:
-/// with its whole job, or alone if it was placed anew by itself.
+/// Returns true if a component that was placed at a site that is tried out after errors may go
+/// there: with its whole job, or alone if it was placed anew by itself.
 pub(crate) fn may_try_out(
     shared: &Shared,
     job: &Job,
@@ -238,9 +238,9 @@ pub(crate) fn may_try_out(
         || alone.is_some_and(|alone| placement::may_try_out(&alone, &others))
 }
 
-/// What a site is believed to have idle: what it said last, or less if it has refused a claim
-/// since. It is asked again once its report expires, and has as long again to answer: a report
-/// twice as old as its expiry is no information any more.
+/// Returns what a site is believed to have idle: what it reported last, or less if it has refused a
+/// claim since. It is asked again once its report expires, and has as long again to answer: a
+/// report twice as old as its expiry is no information any more.
 pub(crate) fn belief(
     shared: &Shared,
     site: &SiteName,
@@ -254,7 +254,7 @@ pub(crate) fn belief(
     is_believed(shared, asked_at, now).then_some(Belief { idle, asked_at })
 }
 
-/// When less is left of what a site said is idle, counted from now on.
+/// Returns when less is left of the idle processors that a site reported, counted from now on.
 pub(crate) fn aged(report: &KnownSite, now: Timestamp) -> Arc<[IdleDrop]> {
     if report.ebbs.is_empty() {
         return report.ebbs.clone();
@@ -267,7 +267,7 @@ pub(crate) fn aged(report: &KnownSite, now: Timestamp) -> Arc<[IdleDrop]> {
     report.ebbs.iter().map(|ebb| ebb.aged(age)).collect()
 }
 
-/// Whether what a site said then still counts for something.
+/// Returns true if a report of that time still counts.
 pub(crate) fn is_believed(shared: &Shared, asked_at: Timestamp, now: Timestamp) -> bool {
     let expiry = shared.settings.information_expiry;
     now.since(asked_at) <= expiry + expiry

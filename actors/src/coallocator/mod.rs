@@ -1,5 +1,5 @@
-//! The co-allocator: takes jobs from the placement queues and finds sites for
-//! all their components, on a snapshot of what is known.
+//! The co-allocator: takes jobs from the placement queues and finds sites for all their components,
+//! on a snapshot of what is known.
 
 mod actor;
 mod bidding;

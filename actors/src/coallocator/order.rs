@@ -1,4 +1,4 @@
-//! Orders of the co-allocator to jobs.
+//! Commands of the co-allocator to jobs.
 
 use actix::dev::ToEnvelope;
 use actix::{AsyncContext, Context, Handler, Message};
@@ -11,8 +11,8 @@ use crate::job::JobOrder;
 use crate::supervision::OwedAnswer;
 
 impl CoAllocator {
-    /// Gives a job an order, and hears when that is over. A job that has changed meanwhile refuses:
-    /// whoever hears of it decides anew.
+    /// Sends a job a command, and gets `heard` when that is over. A job that has changed meanwhile
+    /// refuses: the handler of `heard` decides anew.
     pub(super) fn order_job<M>(
         &self,
         job: JobId,

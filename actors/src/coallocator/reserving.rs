@@ -1,4 +1,4 @@
-//! Jobs that want a reservation: told which sites may be asked, in which order. They wait in no
+//! Jobs that want a reservation: sent the sites that they may ask, in order. They wait in no
 //! placement queue, as nothing has to be idle for them now.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,23 +27,23 @@ use crate::job::JobOrder;
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, OwedAnswer};
 
-/// Jobs that wait to be told.
+/// Jobs that wait for their sites.
 #[derive(Debug, Default)]
 pub(super) struct Seeking {
-    /// Each with the time before which it is not to be told.
+    /// The jobs, each with the time before which it is not sent its sites.
     jobs: BTreeMap<JobId, Timestamp>,
-    /// Those that are being told.
+    /// Jobs whose command is under way.
     told: BTreeSet<JobId>,
     wake: Option<SpawnHandle>,
 }
 
-/// A job was told which sites it may ask.
+/// A job was sent the sites that it may ask.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 pub(super) struct ReservationSitesSent(JobId);
 
 impl Seeking {
-    /// A job as it stands in the view.
+    /// Follows a job as it stands in the view.
     pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>) {
         let seeking = job.filter(|job| job.seeks_reservation());
         match seeking.and_then(|job| Some((&job.phase, job.reservation_asked_at()?))) {
@@ -58,7 +58,7 @@ impl Seeking {
         self.told.insert(job);
     }
 
-    /// It was told, or is not to be before that.
+    /// Notes that a job's command is over, or is not to be sent before that time.
     pub(super) fn told_or_later(&mut self, job: JobId, not_before: Timestamp) {
         self.told.remove(&job);
         self.jobs
@@ -73,7 +73,7 @@ impl Seeking {
 }
 
 impl CoAllocator {
-    /// Tells those whose time has come, as far as there are sites to ask.
+    /// Sends the jobs whose time has come their sites, as far as there are sites to ask.
     pub(super) fn tell_seeking(&mut self, ctx: &mut Context<Self>) {
         if self.seeking.jobs.is_empty() {
             return;
@@ -128,8 +128,8 @@ impl CoAllocator {
         self.order_job(job.id, reserve, ReservationSitesSent(job.id), ctx);
     }
 
-    /// Sites are put in the order that each of these jobs prefers, by what they publish, before it
-    /// is told.
+    /// Ranks the sites for each of these jobs by its preferences and by what the sites publish,
+    /// then sends the job its sites.
     fn rank_and_tell(
         &mut self,
         jobs: Vec<(Arc<Job>, Candidates)>,
@@ -169,7 +169,7 @@ impl CoAllocator {
         });
     }
 
-    /// What a job was told may have come to nothing.
+    /// Looks again soon, as a command to a job may have come to nothing.
     pub(super) fn look_at_seeking_soon(&mut self, ctx: &mut Context<Self>) {
         self.wake_seeking(Some(DurationMs(20)), ctx);
     }
@@ -187,8 +187,8 @@ impl CoAllocator {
     }
 }
 
-/// How the sites would be ranked now that a job may ask, by component; nothing if it does not say
-/// by what. Nobody reserves anything.
+/// Ranks the sites that a job may ask, as of now, by component; empty if the job names no ranking.
+/// Nothing is reserved.
 pub(crate) async fn would_rank(shared: &Shared, job: &Job) -> Vec<Ranking> {
     if !job.ranks_sites() {
         return Vec::new();
@@ -203,7 +203,7 @@ pub(crate) async fn would_rank(shared: &Shared, job: &Job) -> Vec<Ranking> {
     )
 }
 
-/// What sites have free for as long as one of these jobs may run.
+/// Asks sites what they have free for as long as one of these jobs may run.
 async fn free_for(
     shared: &Shared,
     grid: &GridSnapshot,
@@ -221,7 +221,7 @@ async fn free_for(
     free_times(shared, grid, Span::new(now, ends.max(now))).await
 }
 
-/// Puts the sites that a job with preferences may ask, by component, in order; says how.
+/// Sorts the sites that a job with preferences may ask, by component; returns how.
 fn rank(
     shared: &Shared,
     job: &Job,
@@ -241,8 +241,8 @@ fn rank(
         .rank_candidates(candidates, starts, &outlook, &shared.settings.job)
 }
 
-/// The sites that a job may ask, or when to look again: while some that could serve it may turn
-/// up, it waits for them, until it is too late.
+/// Returns the sites that a job may ask, or when to look again: while some that could serve it may
+/// turn up, it waits for them, until it is too late.
 fn sites_for(
     shared: &Shared,
     job: &Job,
@@ -250,7 +250,7 @@ fn sites_for(
     now: Timestamp,
 ) -> Result<Candidates, Timestamp> {
     let candidates = Candidates::of(shared, job, grid);
-    // Who can do without goes on without.
+    // A job that can do without them goes on without.
     let may_wait = job.claims_first() || may_change(grid, &job.owner);
     let waits = candidates.lack_some(job, grid) && may_wait;
     let latest = job.reservation_wish().map(|wish| wish.window.latest);
@@ -260,12 +260,12 @@ fn sites_for(
     }
 }
 
-/// By component: where it would go, the best site first.
+/// Placements by component, the best site first.
 #[derive(Debug)]
 struct Candidates {
-    /// Of the sites that grant reservations.
+    /// At sites that offer reservations.
     reserved: Vec<Vec<Placement>>,
-    /// Of those that grant none, if its user lets it be claimed there.
+    /// At sites that offer none, if its user lets it be claimed there.
     unreserved: Vec<Vec<Placement>>,
 }
 
@@ -281,7 +281,8 @@ impl Candidates {
             };
             let request = shared.asked_by(Arc::new(request), &job.owner);
             let reserved = rank_to_reserve(&request, grid);
-            // What a site could promise that takes nothing now is not claimed elsewhere meanwhile.
+            // A component that a site could reserve, but takes nothing now, is not claimed
+            // elsewhere meanwhile.
             let claimed = without && reserved.is_empty() && !could_be_reserved(&request, grid);
             (
                 reserved,
@@ -299,8 +300,8 @@ impl Candidates {
         }
     }
 
-    /// Whether a component has no site now, or only such as grant nothing while others have not
-    /// been heard from that it could go to, too.
+    /// Returns true if a component has no site now, or only sites without reservations while others
+    /// that it could go to have not answered yet.
     fn lack_some(&self, job: &Job, grid: &GridSnapshot) -> bool {
         let unknown = grid
             .sites()
@@ -318,8 +319,8 @@ impl Candidates {
     }
 }
 
-/// Whether some site may still turn out to grant reservations, or take placements of this owner
-/// again.
+/// Returns true if some site may still turn out to offer reservations, or take placements of this
+/// owner again.
 pub(super) fn may_change(grid: &GridSnapshot, owner: &KeyName) -> bool {
     let is_closed = |site: &GridSite| {
         site.acceptance_of_promised() != PlacementAcceptance::Open

@@ -1,4 +1,4 @@
-//! Jobs of owners whom some site takes no jobs of ask sites under their owners' names.
+//! Barred owners: their jobs ask sites under their owners' names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,20 +8,21 @@ use cospan_domain::job::state::{Job, JobPhase};
 
 use super::actor::CoAllocator;
 
-/// So many jobs are folded anew before everybody else has a turn: one owner may have very many.
+/// The number of jobs that are folded anew before everybody else has a turn: one owner may have
+/// very many.
 const SLICE: usize = 100;
 
-/// Under whose names jobs ask.
+/// The owners under whose names jobs ask.
 #[derive(Debug, Default)]
 pub(super) struct Suspects {
     owners: BTreeSet<KeyName>,
-    /// Jobs that are still to ask for something else than before.
+    /// Jobs whose request is still to change.
     to_fold: BTreeSet<JobId>,
 }
 
 impl CoAllocator {
-    /// Jobs of owners whom some site has become closed to, or to whom none is any more, ask for
-    /// something else than before.
+    /// Changes the requests of jobs whose owners have become barred somewhere, or are barred
+    /// nowhere any more.
     pub(super) fn fold_suspects(&mut self) {
         let owners = self.shared.live.suspects();
         let view = self.shared.view.load();

@@ -1,6 +1,6 @@
-//! Jobs that named a reservation which others share: placed on what is left of it, in the order of
-//! their numbers, and past those that do not fit. They wait in no placement queue, as nothing has to
-//! be idle for them.
+//! Jobs that named a shared reservation: placed on what is left of it, in the order of their
+//! numbers, and past those that do not fit. They wait in no placement queue, as nothing has to be
+//! idle for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,43 +24,43 @@ use crate::api::View;
 use crate::chaos;
 use crate::supervision::ActorKind;
 
-/// From the placement to the claim that the site takes in.
+/// The time from the placement to the claim that the site takes in.
 const SPARE: DurationMs = DurationMs::from_secs(10);
 
-/// Where a reservation is: its site, and its number there.
+/// The place of a reservation: its site, and its number there.
 type ReservationPlace = (SiteName, Serial);
-/// What is taken of reservations.
+/// Resources taken of reservations.
 type ReservationTakes = Vec<(ReservationPlace, Resources)>;
 
-/// Jobs that share reservations.
+/// Jobs in shared reservations.
 #[derive(Debug, Default)]
 pub(super) struct Within {
-    /// Those that wait, each with the time before which it is not to be placed.
+    /// Jobs that wait, each with the time before which it is not to be placed.
     waiting: BTreeMap<JobId, Timestamp>,
-    /// All that have not ended.
+    /// Jobs that have not ended.
     sharing: BTreeSet<JobId>,
-    /// Those that are being told, and what they take where.
+    /// Jobs whose command is under way, with what they take where.
     told: BTreeMap<JobId, ReservationTakes>,
     wake: Option<SpawnHandle>,
 }
 
-/// A job was told what becomes of it.
+/// A job was sent the decision.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 pub(super) struct PlaceTold(JobId);
 
-/// What is to become of a job that waits.
+/// The decision on a job that waits.
 enum WaitingVerdict {
-    /// It has a place.
+    /// The job has a place.
     Place(ReservationTakes, Vec<Placement>),
-    /// It will have none.
+    /// The job will have none.
     Fail(Arc<str>),
-    /// It waits; at the latest until then.
+    /// The job waits; at the latest until then.
     Wait(Option<Timestamp>),
 }
 
 impl Within {
-    /// A job as it stands in the view.
+    /// Follows a job as it stands in the view.
     pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>) {
         let job = job.filter(|job| job.shares().is_some() && !job.is_final());
         match job {
@@ -73,7 +73,7 @@ impl Within {
         }
     }
 
-    /// What jobs take of a reservation, or are about to.
+    /// Returns what jobs take of a reservation, or are about to.
     fn taken(&self, view: &View, place: &ReservationPlace) -> Resources {
         let mut taken = Resources::default();
         let told = self.told.values().flatten().filter(|(of, _)| of == place);
@@ -86,7 +86,7 @@ impl Within {
     }
 }
 
-/// What a job that was placed takes of a reservation until it has ended.
+/// Returns what a job that was placed takes of a reservation until it has ended.
 fn taken_by(job: &Job, (site, serial): &ReservationPlace) -> Resources {
     let mut taken = Resources::default();
     let waits = matches!(job.phase, JobPhase::Queued { .. });
@@ -107,7 +107,7 @@ fn taken_by(job: &Job, (site, serial): &ReservationPlace) -> Resources {
 }
 
 impl CoAllocator {
-    /// Places those whose time has come, as far as there is room for them.
+    /// Places the jobs whose time has come, as far as there is room for them.
     pub(super) fn place_sharing(&mut self, ctx: &mut Context<Self>) {
         if self.within.waiting.is_empty() {
             return;
@@ -176,7 +176,7 @@ impl CoAllocator {
                 .kept(now)
                 .filter_map(|(_, part)| Some((part, part.lease()?)))
         };
-        // Whoever comes to its gate from then on does not begin before the reservation does.
+        // A job that comes to its gate from then on does not begin before the reservation does.
         let go_lead = self.shared.settings.job.go_lead;
         let begins = parts()
             .map(|(part, lease)| lease.from.max(part.start() - go_lead))
@@ -188,7 +188,7 @@ impl CoAllocator {
             return WaitingVerdict::Wait(Some(from));
         }
         if to < now + SPARE.min(reservation.wish.margin) + job.spec.wall_time {
-            // It may be extended.
+            // The reservation may be extended.
             return WaitingVerdict::Wait(Some(to));
         }
         let left = group.kept(now).map(|(site, part)| {
@@ -216,7 +216,7 @@ impl CoAllocator {
     }
 }
 
-/// Placed under the leases that it shares, with what it takes of them.
+/// Places a job under the reservations that it shares, with what it takes of them.
 fn promised(
     job: &Job,
     placements: Vec<Placement>,
@@ -261,7 +261,7 @@ impl Handler<PlaceTold> for CoAllocator {
     fn handle(&mut self, PlaceTold(job): PlaceTold, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::CoAllocator);
         self.within.told.remove(&job);
-        // What it was told may have come to nothing.
+        // The command may have come to nothing.
         self.wake_sharing(Some(DurationMs(20)), ctx);
     }
 }

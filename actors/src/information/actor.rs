@@ -1,4 +1,4 @@
-//! The actor: the durable step of each logical file.
+//! The catalogue actor: the durable step of each logical file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::shared::Shared;
 use crate::steps::{DecidedStep, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
 
-/// Names that may be written at the same time; more are told to come back.
+/// The most names that may be written at the same time; further requests are told to come back.
 const NAMES_BOUND: usize = 4_096;
 
 /// The only writer of the catalogue.
@@ -38,11 +38,11 @@ pub struct InformationActor {
 
 struct FileSteps {
     steps: Steps<FileMachine>,
-    /// What the journal has of it.
+    /// The record that the journal has.
     stored: Option<Arc<FileRecord>>,
 }
 
-/// A command to one logical file. Answered once what follows is durable.
+/// A command to one logical file. Answered once everything that follows is durable.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), ApiRefusal>")]
 pub(super) struct FileCommandMessage {
@@ -51,7 +51,7 @@ pub(super) struct FileCommandMessage {
 }
 
 impl InformationActor {
-    /// A new life.
+    /// Begins a new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
         let depth = shared
             .metrics
@@ -84,7 +84,7 @@ impl InformationActor {
         self.desks.get_mut(name)
     }
 
-    /// The durable step of one name; its desk goes when nothing is left to do.
+    /// Decides the durable step of one name; drops its desk when nothing is left to do.
     fn turn(&mut self, name: &LogicalName, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
         let Some(desk) = self.desks.get_mut(name) else {
@@ -132,7 +132,7 @@ impl InformationActor {
                     chaos::reach_for("File", CrashPoint::BeforeAnswer);
                     desk.steps.committed(next, answers);
                 }
-                // Never overwrite: who asked is told to ask again.
+                // Never overwrite: the client is told to ask again.
                 Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
                     desk.stored = this.shared.view.load().files.get(&name).cloned();
                     desk.steps.reloaded(
@@ -193,7 +193,7 @@ impl Handler<FileCommandMessage> for InformationActor {
 impl Handler<LookAgain> for InformationActor {
     type Result = ();
 
-    /// It follows nobody: the catalogue changes by its own writes alone.
+    /// The catalogue follows nobody: it changes by its own writes alone.
     fn handle(&mut self, _: LookAgain, _: &mut Context<Self>) {
         chaos::enter(ActorKind::Information);
         self.dirty.take();

@@ -1,7 +1,7 @@
-//! The information service: writes the catalogue of logical files.
+//! The catalogue of logical files, and its only writer.
 //!
-//! What sites published is on the [live state](crate::live_state), with its age. What is
-//! known of the ways between sites is in [`links`](crate::links).
+//! Sites' reports are in the [live state](crate::live_state), with their age. Knowledge of the ways
+//! between sites is in [`links`](crate::links).
 
 mod actor;
 mod outputs;

@@ -1,4 +1,4 @@
-//! Outputs of jobs become logical files.
+//! Registers outputs of jobs as logical files.
 
 use std::sync::Arc;
 
@@ -17,22 +17,20 @@ use crate::chaos::{self, CrashPoint};
 use crate::shared::Shared;
 use crate::supervision::ActorKind;
 
-/// An output of a job is whole in a site's store and is to be a logical file.
-/// May be repeated. Answered once the catalogue has it, which from then on keeps
-/// the copy where it is.
+/// Registers an output that is whole in a site's store as a logical file. May be repeated. Answered
+/// once the catalogue has the output, which from then on keeps the copy where it is.
 ///
-/// The output takes the name from any other file of the job's owner: a job that
-/// runs again is meant to leave its newest result there. Jobs that read the earlier
-/// content keep its digest, and go on if it is anywhere else. Of two jobs that leave
-/// the same name at the same time, either may be the last. A name that another key
-/// has taken since the job was submitted stays as it is; the job then fails, with its
-/// output where it was made.
+/// The output takes the name from any other file of the job's owner: a job that runs again is meant
+/// to leave its newest result there. Jobs that read the earlier content keep its digest, and go on
+/// if it is anywhere else. Of two jobs that leave the same name at the same time, either may be the
+/// last. A name that another key has taken since the job was submitted stays as it is; the job then
+/// fails, with its output where it was made.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<(), ApiRefusal>")]
 pub struct RegisterOutput {
-    /// Its logical name.
+    /// The output's logical name.
     pub name: LogicalName,
-    /// What it is.
+    /// The output's content.
     pub content: Content,
     /// The site whose store has it.
     pub site: SiteName,
@@ -72,7 +70,8 @@ async fn register(
     if has_it(&shared.view.load()) {
         return Ok(());
     }
-    // Tells files from directories, and what came here whole from what rotted since.
+    // Distinguishes files from directories, and content that came here whole from content that
+    // rotted since.
     let found = inspect(&shared, &site, place.clone()).await;
     let found = found.map_err(|error| refusal::not_read(&site, "an output", &error))?;
     if found.content != content {

@@ -1,4 +1,4 @@
-//! What to tell whoever asked for what cannot be done.
+//! Refusals of requests to the catalogue, in words.
 
 use cospan_domain::catalogue::command::FileRejection;
 use cospan_domain::ids::{LogicalName, SiteName};
@@ -6,7 +6,7 @@ use cospan_sites::port::SiteError;
 
 use crate::api::ApiRefusal;
 
-/// A rejected command, with the name that it was about.
+/// Puts a rejected command in words, with the name that it was about.
 pub(super) fn of(name: &LogicalName, rejection: &FileRejection) -> ApiRefusal {
     let text = format!("file {:?}: {rejection}", name.as_str());
     match rejection {
@@ -21,7 +21,7 @@ pub(super) fn of(name: &LogicalName, rejection: &FileRejection) -> ApiRefusal {
     }
 }
 
-/// A site that is not configured.
+/// Refuses a site that is not configured.
 pub(super) fn no_such_site<'a>(
     name: &SiteName,
     known: impl Iterator<Item = &'a SiteName>,
@@ -33,7 +33,7 @@ pub(super) fn no_such_site<'a>(
     ))
 }
 
-/// A site that did not tell what a file is.
+/// Reports that a site could not read a file.
 pub(super) fn not_read(site: &SiteName, what: &str, error: &SiteError) -> ApiRefusal {
     let problem = format!("reading {what} at {site}: {error}");
     match error {

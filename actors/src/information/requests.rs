@@ -1,4 +1,4 @@
-//! What users ask of the catalogue.
+//! Requests of users to the catalogue.
 
 use std::sync::Arc;
 
@@ -20,56 +20,55 @@ use crate::cluster::Call;
 use crate::shared::Shared;
 use crate::supervision::ActorKind;
 
-/// Jobs looked at in one go while their number is taken.
+/// The number of jobs looked at in one go while readers are counted.
 const SLICE: usize = 512;
 
-/// Register a file that is at a site. Answered once its content was read there
-/// and the catalogue has it. Under a name that stands for the same content the
-/// place becomes one more replica.
+/// Register a file that is at a site. Answered once its content was read there and the catalogue
+/// has it. Under a name that stands for the same content the place becomes one more replica.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<(), ApiRefusal>")]
 pub struct AddFile {
-    /// Its logical name.
+    /// The file's logical name.
     pub name: LogicalName,
-    /// Where it is.
+    /// The site that has the file.
     pub site: SiteName,
-    /// Below that site's file root.
+    /// The path below that site's file root.
     pub path: RelPath,
-    /// The name may stand for other content until now; refused nevertheless
-    /// while unfinished jobs read that.
+    /// The name may stand for other content until now; refused nevertheless while unfinished jobs
+    /// read that.
     pub replace: bool,
-    /// Who asks.
+    /// The key that asks.
     pub by: Asker,
 }
 
-/// Forget a file, or its replicas at one site. A user's file stays where it is;
-/// an output that was collected goes once nobody reads it any more.
+/// Forget a file, or its replicas at one site. A user's file stays where it is; an output that was
+/// collected goes once nobody reads it any more.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<(), ApiRefusal>")]
 pub struct RemoveFile {
-    /// Its logical name.
+    /// The file's logical name.
     pub name: LogicalName,
-    /// Only what is there.
+    /// Forget only the replicas at this site.
     pub site: Option<SiteName>,
-    /// Even if unfinished jobs read it.
+    /// Forget the file even if unfinished jobs read it.
     pub force: bool,
-    /// Who asks.
+    /// The key that asks.
     pub by: Asker,
 }
 
-/// Remember what a replica looked like when it had this content.
+/// Remember the stamp that a replica had with this content.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<(), ApiRefusal>")]
 pub struct NoteStamp {
     /// The file's logical name.
     pub name: LogicalName,
-    /// Where the replica is.
+    /// The site of the replica.
     pub site: SiteName,
-    /// Below that site's file root.
+    /// The path below that site's file root.
     pub path: RelPath,
-    /// What it looked like.
+    /// The stamp of the replica.
     pub stamp: FileStamp,
-    /// What it had.
+    /// The content of the replica.
     pub content: Content,
 }
 
@@ -219,7 +218,7 @@ fn entry(shared: &Shared, name: &LogicalName) -> Option<CatalogueEntry> {
         .and_then(|file| file.entry.clone())
 }
 
-/// Finds out what a file is, through the site's cluster actor.
+/// Finds out what a file is, through the site's actor.
 pub(super) async fn inspect(
     shared: &Shared,
     site: &SiteName,
@@ -239,8 +238,8 @@ pub(super) async fn inspect(
         .map_err(|error| SiteError::OutcomeUnknown(format!("its actor died: {error}")))?
 }
 
-/// Unfinished jobs that read what the name stands for, counted in slices, so
-/// that a long list of jobs holds up nobody.
+/// Counts the unfinished jobs that read the content that the name stands for. It does so in slices,
+/// so that a long list of jobs holds up nobody.
 async fn readers(shared: &Shared, name: &LogicalName, digest: Digest) -> u32 {
     let jobs = shared.view.load().jobs.clone();
     let mut count = 0_u32;
@@ -258,7 +257,8 @@ async fn readers(shared: &Shared, name: &LogicalName, digest: Digest) -> u32 {
     count
 }
 
-/// A job keeps reading what the name meant at its submission, and nothing else.
+/// Returns true if a job reads this file. A job keeps reading what the name meant at its
+/// submission, and nothing else.
 fn reads(job: &Job, name: &LogicalName, digest: Digest) -> bool {
     !job.is_final()
         && job.spec.components.iter().any(|c| {

@@ -14,21 +14,21 @@ use super::actor::ApiAnswerSender;
 use crate::api::command::{ApiAnswer, ApiRefusal, SubmittedJob};
 use crate::journal::{Append, AppendError, JournalChange};
 
-/// Jobs that go to the journal together, unless one request has more.
+/// The most jobs that go to the journal together, unless one request has more.
 const TOGETHER_MAX: usize = 64;
 
 /// A request whose jobs have their ids.
 pub(super) struct AcceptedRequest {
-    /// Those that are new, with ids in a row.
+    /// The new jobs, with ids in a row.
     pub(super) jobs: Vec<Arc<Job>>,
-    /// What its client is told.
+    /// The answer to the client.
     pub(super) submitted: Vec<SubmittedJob>,
     pub(super) answer: ApiAnswerSender,
 }
 
 impl Intake {
-    /// Has a request's jobs made durable, with those of others that came in meanwhile: what
-    /// waits in the mailbox is taken up before the journal is asked.
+    /// Has a request's jobs made durable, with those of others that came in meanwhile: waiting
+    /// messages are taken up before the journal is asked.
     pub(super) fn accept(&mut self, one: AcceptedRequest, ctx: &mut Context<Self>) {
         if bug(Bug::AnswerEarly) {
             return self.answer_early(one, ctx);
@@ -78,7 +78,7 @@ impl Intake {
     ) {
         match (kept, together.len()) {
             (Ok(Ok(_)), _) => together.into_iter().for_each(|one| self.acknowledge(one)),
-            // One of them is too large, for which the others are not to suffer.
+            // One of them is too large; the others must not suffer for it.
             (Ok(Err(AppendError::Unfit(_))), 2..) => {
                 together
                     .into_iter()
@@ -99,7 +99,7 @@ impl Intake {
 
     fn acknowledge(&mut self, one: AcceptedRequest) {
         let view = || self.shared.view.load();
-        // What it repeats may have been refused since.
+        // The job that it repeats may have been refused since.
         if one
             .submitted
             .iter()
@@ -126,7 +126,7 @@ impl Intake {
     }
 }
 
-/// The position in its request of the first job that the store does not take.
+/// Returns the position in its request of the first job that the store does not take.
 fn unfit(one: &AcceptedRequest) -> usize {
     let unfit = one
         .jobs

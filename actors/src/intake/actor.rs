@@ -19,30 +19,30 @@ use crate::supervision::{ActorKind, LifeGuard};
 
 pub(super) type ApiAnswerSender = oneshot::Sender<Result<ApiAnswer, ApiRefusal>>;
 
-/// A command with the place where its client waits.
+/// A command, with the channel to the client that waits.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct IntakeCommand {
-    /// What is asked.
+    /// The command itself.
     pub command: ApiCommand,
     /// Jobs of a submission, by index, that are refused unless they were accepted before.
     pub refused: Vec<(usize, ApiRefusal)>,
-    /// Where to answer.
+    /// The channel for the answer.
     pub answer: ApiAnswerSender,
 }
 
-/// The way in for every command.
+/// The entry of every command.
 pub struct Intake {
     pub(super) shared: Arc<Shared>,
     pub(super) ids: Ids,
     pub(super) known: KnownKeys,
-    /// What jobs take of memory.
+    /// The memory that jobs take.
     pub(super) kept: KeptJobs,
-    /// When it was last looked for room, because there was none.
+    /// The last time when room was sought, because there was none.
     pub(super) sought_room_at: Timestamp,
     /// Requests that have their ids, and go to the journal together.
     pub(super) accepting: Vec<AcceptedRequest>,
-    /// Commands taken and not answered yet.
+    /// The number of commands taken and not answered yet.
     pub(super) under_way: usize,
     depth: prometheus::IntGauge,
     dirty: Dirty,
@@ -50,7 +50,7 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// A new life: what it knows is made anew from the view.
+    /// Begins a new life: its knowledge is made anew from the view.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
         let view = shared.view.load();
         let ids = Ids::new(view.next_id);
@@ -123,7 +123,7 @@ impl Intake {
 }
 
 fn reply(answer: ApiAnswerSender, result: Result<ApiAnswer, ApiRefusal>) {
-    // A client that went away hears nothing; what was decided holds.
+    // A client that went away gets no answer; the decision holds.
     let _ = answer.send(result);
 }
 

@@ -1,5 +1,5 @@
-//! Job ids: blocks of them are reserved durably before the first is given out,
-//! so that no id is used twice, whatever happens.
+//! Job ids: blocks of them are reserved durably before the first is given out, so that no id is
+//! used twice, whatever happens.
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::JobId;
@@ -10,11 +10,11 @@ use tracing::error;
 use super::Intake;
 use crate::journal::{Append, JournalChange};
 
-/// Ids in one reservation, at first and at most. What is reserved and not given
-/// out when the process dies is never used: so a quiet server reserves few.
+/// The sizes of a block of ids, at first and at most. Ids that are reserved and not given out when
+/// the process dies are never used: so a quiet server reserves few.
 const BLOCK_MIN: u64 = 64;
 const BLOCK_MAX: u64 = 8_192;
-/// A reservation that lasted longer than this was large enough.
+/// A block that lasted longer than this was large enough.
 const LASTED: DurationMs = DurationMs(2_000);
 
 /// Ids that may be given out.
@@ -29,7 +29,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// `next`: the first id that was never reserved.
+    /// Starts at `next`, the first id that was never reserved.
     pub(super) fn new(next: JobId) -> Self {
         let next = next.0.max(1);
         let reserved_at = Timestamp::default();
@@ -52,8 +52,8 @@ impl Ids {
         })
     }
 
-    /// The end of the next reservation, if one is due: before the last one is used
-    /// up, and at once if `wanted` ids are not there.
+    /// Returns the end of the next block, if one is due: before the last one is used up, and at
+    /// once if `wanted` ids are not there.
     fn next_end(&mut self, wanted: usize, now: Timestamp) -> Option<u64> {
         let left = self.end - self.next;
         let wanted = wanted as u64;

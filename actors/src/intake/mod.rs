@@ -1,5 +1,5 @@
-//! The intake: gives out job ids, knows every idempotency key, and passes
-//! commands on to the jobs and sites that they are for.
+//! The intake: gives out job ids, knows every idempotency key, and passes commands on to the jobs
+//! and sites that they are for.
 
 mod acceptance;
 mod actor;

@@ -1,4 +1,4 @@
-//! Commands passed on to the jobs and sites that they are for.
+//! Passes commands on to the jobs and sites that they are for.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::job::{JobOrder, JobSilence, not_given_up};
 use crate::shared::Shared;
 use crate::supervision::ActorId;
 
-/// A command waits this long for an actor that is being rebuilt.
+/// The longest time for which a command waits for an actor that is being rebuilt.
 const REBUILD_WAIT: Duration = Duration::from_secs(10);
 const REBUILD_LOOK: Duration = Duration::from_millis(20);
 
-/// Carries out anything but a submission.
+/// Carries out any command but a submission.
 pub(super) async fn carry_out(
     shared: Arc<Shared>,
     by: KeyName,
@@ -140,7 +140,7 @@ async fn on_jobs(
     ))
 }
 
-/// Moves each job whose own rule allows the class; who asks makes no difference but that some
+/// Moves each job whose own rule allows the priority. The key makes no difference, but that some
 /// keys are bound by no rule.
 async fn set_priority(
     shared: &Arc<Shared>,
@@ -164,7 +164,7 @@ async fn set_priority(
     ))
 }
 
-/// Why an unfinished job may not have this class, if it may not.
+/// Returns why an unfinished job may not have this priority, if it may not.
 fn class_refused(shared: &Shared, id: JobId, to: Priority, uncapped: bool) -> Option<String> {
     let view = shared.view.load();
     let job = view.jobs.get(&id).filter(|job| !job.is_final())?;
@@ -191,7 +191,7 @@ fn silent_sites(shared: &Shared, id: JobId) -> BTreeSet<SiteName> {
         .collect()
 }
 
-/// Says of each cancelled job what it waits for, where that may take long.
+/// Adds to the outcome of each cancelled job what it waits for, where that may take long.
 fn with_what_it_waits_for(
     shared: &Shared,
     answer: ApiAnswer,
@@ -291,7 +291,7 @@ async fn on_site(
     }
 }
 
-/// A drained site's jobs that have not begun move; those that have go on.
+/// Moves a drained site's jobs that have not begun. Those that have go on.
 async fn leave_site(shared: &Arc<Shared>, site: &SiteName) {
     let view = shared.view.load();
     let mut jobs: Vec<JobId> = view
@@ -303,7 +303,7 @@ async fn leave_site(shared: &Arc<Shared>, site: &SiteName) {
     jobs.dedup();
     for job in jobs {
         if let Some(addr) = shared.actors.jobs.addr(&job) {
-            // One that cannot leave any more says so, and stays.
+            // A job that cannot leave any more refuses, and stays.
             let _ = addr
                 .send(JobOrder(JobCommand::LeaveSite(site.clone())))
                 .await;

@@ -1,5 +1,5 @@
-//! What jobs take of memory, in all and by owner: what does not fit any more is refused, before
-//! the process has no memory left.
+//! The memory that jobs take, in all and by owner. A job that does not fit any more is refused
+//! before the process has no memory left.
 
 use std::collections::BTreeMap;
 use std::iter::once;
@@ -14,13 +14,13 @@ use crate::api::View;
 use crate::api::command::ApiRefusal;
 use crate::settings::JobMemory;
 
-/// While memory is short, jobs that ended go to the archive this long after it: until then who
-/// repeats a submission under its name is told of the same job.
+/// While memory is short, jobs go to the archive this long after their end: until then a client
+/// that repeats a submission under its name gets the same job.
 pub(super) const LEAST_KEPT: DurationMs = DurationMs::from_secs(600);
-/// Whoever found no room may come back after this.
+/// The pause, in seconds, after which a client that found no room may come back.
 const RETRY_AFTER_S: u64 = 60;
 
-/// Jobs and what they take.
+/// A number of jobs, and the memory that they take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct JobUsage {
     jobs: u64,
@@ -57,7 +57,6 @@ impl SubAssign for JobUsage {
     }
 }
 
-/// All jobs that are not in the archive.
 #[derive(Debug, Default)]
 pub(super) struct KeptJobs {
     all: JobUsage,
@@ -93,12 +92,12 @@ impl KeptJobs {
         }
     }
 
-    /// What all of them take.
+    /// The memory that all of them take.
     pub(super) fn bytes(&self) -> Bytes {
         Bytes(self.all.bytes)
     }
 
-    /// Whether there is little room left for this key, or for all.
+    /// Returns true if there is little room left for this key, or for all.
     pub(super) fn is_short(&self, owner: &KeyName, bounds: &JobMemory) -> bool {
         self.all.is_short(bounds.in_all) || self.share_of(owner).is_short(bounds.per_key)
     }
@@ -107,7 +106,7 @@ impl KeptJobs {
         self.keys.get(owner).copied().unwrap_or_default()
     }
 
-    /// Whether so much more of this key fits.
+    /// Checks that so much more of this key fits.
     pub(super) fn admit(
         &self,
         by: &KeyName,

@@ -1,4 +1,4 @@
-//! Orders for reservations that jobs share, as a site's record gets them.
+//! Commands for shared reservations, as a site's record gets them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,23 +14,24 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use crate::api::command::{ApiRefusal, SiteOrder};
 use crate::shared::Shared;
 
-/// A start that is as near as this may be so much later: until the site is asked, it has passed.
+/// The slack for a start that is as near as this: it would have passed until the site is asked.
 const SOON: DurationMs = DurationMs::from_secs(60);
 
 /// Names of reservations that are being made: until they are in the view, nobody else sees them.
 #[derive(Debug, Default)]
 pub(crate) struct PendingNames(Mutex<BTreeSet<ReservationName>>);
 
-/// Nobody else makes a reservation of this name meanwhile, at whatever site.
+/// Reserves a name: nobody else makes a reservation of it meanwhile, at whatever site.
 pub(super) struct Named {
     shared: Arc<Shared>,
     name: ReservationName,
 }
 
-/// Keeps the name of a reservation that is to be made from others.
+/// Takes the name of a reservation that is to be made.
 ///
 /// # Errors
-/// Another one of that name is being made.
+///
+/// Another reservation of that name is being made.
 pub(super) fn named(shared: &Arc<Shared>, what: &SiteOrder) -> Result<Option<Named>, ApiRefusal> {
     let SiteOrder::Reserve(wish) = what else {
         return Ok(None);
@@ -61,9 +62,10 @@ impl Drop for Named {
     }
 }
 
-/// The order with all that the site is to be asked for.
+/// Completes the command with everything that the site has to know.
 ///
 /// # Errors
+///
 /// There can be no such reservation there.
 pub(super) fn completed(
     shared: &Shared,
@@ -98,7 +100,7 @@ pub(super) fn completed(
     ))))
 }
 
-/// The wish of the first of several sites, whose record decides for all of them.
+/// Makes the terms of the first of several sites, whose record decides for all of them.
 fn as_root(shared: &Shared, site: &SiteName, wish: SharedTerms) -> Result<SharedTerms, ApiRefusal> {
     let Some((first, resources)) = wish.parts.iter().next() else {
         return Ok(wish);
@@ -129,7 +131,7 @@ fn as_root(shared: &Shared, site: &SiteName, wish: SharedTerms) -> Result<Shared
     })
 }
 
-/// Whether a site could reserve so much.
+/// Checks that a site could reserve so much.
 fn check_part(shared: &Shared, site: &SiteName, wanted: &Resources) -> Result<(), ApiRefusal> {
     let shape = shared
         .live
@@ -152,8 +154,8 @@ fn check_part(shared: &Shared, site: &SiteName, wanted: &Resources) -> Result<()
     }
 }
 
-/// Begins so long before the start, and ends so long after the end, that whatever may run in it for
-/// as long as was asked finds the time.
+/// Makes the reservation begin that much before the start, and end that much after the end, that
+/// whatever runs in it for as long as was asked finds the time.
 fn with_lead(wish: SharedTerms, parameters: &JobParameters, now: Timestamp) -> SharedTerms {
     let StartWindow { earliest, latest } = wish.window;
     let lead = parameters.reservation_lead.min(earliest.since(now));
@@ -164,7 +166,7 @@ fn with_lead(wish: SharedTerms, parameters: &JobParameters, now: Timestamp) -> S
         latest - lead
     };
     let window = StartWindow::new(begins, latest);
-    // Until the last of several sites has begun, the first has already.
+    // The last of several sites may begin this much later than the first.
     let apart = if wish.parts.is_empty() {
         DurationMs::ZERO
     } else {

@@ -22,7 +22,7 @@ use crate::api::View;
 use crate::api::command::{ApiRefusal, Submission, SubmittedJob};
 use crate::journal::{Append, JournalChange};
 
-/// Requests that wait for job ids to be reserved; more are told to come back.
+/// The most requests that wait for job ids to be reserved; further ones are told to come back.
 const WAITING_BOUND: usize = 1_024;
 
 /// A submission that was accepted under an idempotency key.
@@ -32,18 +32,17 @@ struct AcceptedSubmission {
     job: JobId,
 }
 
-/// One request.
 #[derive(Debug)]
 pub(super) struct SubmissionRequest {
     pub(super) submissions: Vec<Submission>,
-    /// Those of them, by index, that are refused unless they were accepted before.
+    /// Submissions, by index, that are refused unless they were accepted before.
     pub(super) refused: Vec<(usize, ApiRefusal)>,
     pub(super) by: KeyName,
     pub(super) answer: ApiAnswerSender,
 }
 
 impl SubmissionRequest {
-    /// What those ask for that were not accepted before.
+    /// The specifications of jobs that were not accepted before.
     fn fresh<'a>(&'a self, earlier: &'a [Option<JobId>]) -> impl Iterator<Item = &'a JobSpec> {
         let with_earlier = self.submissions.iter().zip(earlier);
         with_earlier
@@ -85,8 +84,8 @@ impl KnownKeys {
         }
     }
 
-    /// The job accepted before under the name of each submission, if any; the others are judged
-    /// by what holds now.
+    /// Returns the job accepted before under the name of each submission, if any. The others are
+    /// judged by what holds now.
     fn earlier(&self, asked: &SubmissionRequest) -> Result<Vec<Option<JobId>>, ApiRefusal> {
         let known = asked
             .submissions
@@ -185,7 +184,7 @@ impl Intake {
         }
     }
 
-    /// A job is kept no more.
+    /// Forgets a job that is kept no more.
     pub(super) fn let_go(&mut self, job: &Job) {
         self.known.forget(job);
         self.kept.remove(job);
@@ -201,7 +200,7 @@ impl Intake {
             .set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// Archives what may go, because somebody was refused for lack of room.
+    /// Archives what may go, because a client was refused for lack of room.
     fn seek_room(&mut self, ctx: &mut Context<Self>) {
         const PAUSE: DurationMs = DurationMs(5_000);
         let now = self.shared.clock.now();
@@ -214,7 +213,7 @@ impl Intake {
         }
     }
 
-    /// Ended jobs leave the live state after their time.
+    /// Archives ended jobs after their time, again and again.
     pub(super) fn schedule_archiving(&mut self, ctx: &mut Context<Self>) {
         // Every look goes through all jobs: seldom, unless there is more to do.
         const SOON: DurationMs = DurationMs(1_000);
@@ -224,13 +223,13 @@ impl Intake {
         ctx.run_later(Duration::from_millis(pause.0), Self::schedule_archiving);
     }
 
-    /// Whether there may be more to archive at once.
+    /// Archives some ended jobs. Returns true if there may be more to archive at once.
     pub(super) fn archive_some(&mut self) -> bool {
         const AT_ONCE: usize = 256;
         let now = self.shared.clock.now();
         let keep = self.shared.settings.keep_jobs;
         let view = self.shared.view.load();
-        // One whose end somebody is to be told stays until they are, or cannot be.
+        // A job whose end is still to be reported stays until it is, or cannot be.
         let keep = |job: &Job| {
             if self
                 .kept
@@ -258,7 +257,7 @@ impl Intake {
                 EventTexts::default()
             });
             self.let_go(&job);
-            // Nobody waits for it: what was not taken is found again by the next look.
+            // Nobody waits for it: a job that was not taken is found again by the next look.
             self.shared
                 .journal()
                 .do_send(Append(JournalChange::JobArchived { job, events }));
@@ -276,7 +275,7 @@ fn ended_at(job: &Job) -> Option<Timestamp> {
     }
 }
 
-/// Names each sweep of a request by the job of its first run.
+/// The sweep that a request is in, named by the job of its first run.
 #[derive(Default)]
 struct SweepNaming(Option<JobId>);
 
@@ -295,7 +294,7 @@ impl SweepNaming {
     }
 }
 
-/// A job that was just submitted.
+/// Makes the record of a job that was just submitted.
 pub(crate) fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Timestamp) -> Job {
     Job {
         id,

@@ -28,29 +28,29 @@ use crate::shared::Shared;
 use crate::steps::{DecidedStep, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
 
-/// A command for a job, answered once what follows from it is durable.
+/// A command for a job, answered once everything that follows from it is durable.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), JobRejection>")]
 pub struct JobOrder(pub JobCommand);
 
-/// A site does not hold a reservation of the job any more. Nobody waits for what follows.
+/// A site does not have a reservation of the job any more. Nobody waits for what follows.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct LeaseGone {
     /// The site.
     pub site: SiteName,
-    /// Of which reservation.
+    /// The serial of the reservation.
     pub serial: Serial,
 }
 
-/// One unfinished job.
+/// The actor of one unfinished job.
 pub struct JobActor {
     pub(super) shared: Arc<Shared>,
     steps: Steps<JobMachine>,
     rebuilt: bool,
     dirty: Dirty,
-    /// What is under way; at most one thing a component, so that an answer never
-    /// overtakes a later order.
+    /// Effects under way; at most one for each component, so that an answer never overtakes a later
+    /// request.
     under_way: BTreeSet<JobEffect>,
     again: Again,
     wake: Option<(Timestamp, SpawnHandle)>,
@@ -60,8 +60,8 @@ pub struct JobActor {
 }
 
 impl JobActor {
-    /// A new life. `rebuilt` if there may have been one before, in this process
-    /// or another: what was under way then may or may not have happened.
+    /// Begins a new life. `rebuilt` if there may have been one before, in this process or another:
+    /// what was under way then may or may not have happened.
     pub fn new(
         shared: Arc<Shared>,
         job: Arc<Job>,
@@ -106,9 +106,9 @@ impl JobActor {
         for event in &events {
             debug!(job = %next.id, event = event.what.name(), "decided");
         }
-        // What was seen of an attempt before it stood here as it does now, or while the job
-        // was held, counted for nothing then, and nobody says it again: so look once more
-        // after this.
+        // An observation of an attempt that came before the record stood as it does now, or while
+        // the job was held, counted for nothing then, and is not repeated: so look once more after
+        // this.
         let released = self.job().held.is_some() && next.held.is_none();
         let looks_again = released || runs_differ(self.job(), &next);
         let kinds = chaos::effects_of(&next, self.shared.clock.now());
@@ -143,7 +143,7 @@ impl JobActor {
         ctx.spawn(done);
     }
 
-    /// The record moved on without us: never overwrite, take what is there.
+    /// Loads the record anew, which changed without us: never overwrite it.
     fn reload(&mut self, ctx: &mut Context<Self>) {
         let job = self.shared.view.load().jobs.get(&self.job().id).cloned();
         let job = job.unwrap_or_else(|| self.job().clone());
@@ -151,8 +151,8 @@ impl JobActor {
         self.go_on(ctx);
     }
 
-    /// What does not fit the store would be decided again and again: the job is held instead, with
-    /// the reason.
+    /// Holds a job whose change does not fit the store, with the reason. The same change would
+    /// otherwise be decided again and again.
     fn hold_unfit(&mut self, problem: &str, ctx: &mut Context<Self>) {
         self.steps.reloaded(self.job().clone());
         self.steps.drop_commands();
@@ -163,10 +163,10 @@ impl JobActor {
         }
     }
 
-    /// Takes up what came in while a write was under way, and only then does what is
-    /// due: the outcome of an effect may be among it, and it must not be done twice.
-    /// What others know is looked at only after that, in the light of what was decided: a
-    /// claim may have sent a component elsewhere, where its input is not yet.
+    /// Takes up what came in while a write was under way, and only then does what is due: the
+    /// outcome of an effect may be among it, and the effect must not be done twice. The state
+    /// outside is looked at only after that, in the light of the decisions: a claim may have sent a
+    /// component elsewhere, where its input is not yet.
     fn go_on(&mut self, ctx: &mut Context<Self>) {
         let looks_first = bug(Bug::LookFirst) && self.dirty.owed();
         if !looks_first && (self.steps.has_commands() || !self.dirty.owed()) {
@@ -177,7 +177,7 @@ impl JobActor {
         }
     }
 
-    /// Start, restart, hint and timer all run this line.
+    /// Performs the effects that are due. Start, restart, hint and timer all run this line.
     pub(super) fn perform_due(&mut self, ctx: &mut Context<Self>) {
         if self.job().is_final() {
             self.retire(ctx);
@@ -203,7 +203,7 @@ impl JobActor {
         self.set_wake(now, ctx);
     }
 
-    /// An effect came back; `command` records its outcome, if it has one yet.
+    /// Takes in the result of an effect; `command` records its outcome, if it has one yet.
     pub(super) fn effect_done(
         &mut self,
         effect: &JobEffect,
@@ -271,7 +271,7 @@ impl JobActor {
         }
     }
 
-    /// The same, and decides what the time has come for.
+    /// Looks at them, and decides everything for which the time has come.
     fn look_by_clock(&mut self, ctx: &mut Context<Self>) {
         if self.takes_in() {
             self.steps
@@ -280,8 +280,8 @@ impl JobActor {
         }
     }
 
-    /// Takes in what others know; `false` while that would be decided on the old state, so
-    /// that it is to be looked at later.
+    /// Takes in the state outside. Returns false while that would be decided on the old state, and
+    /// has to come later.
     fn takes_in(&mut self) -> bool {
         self.dirty.take();
         if self.steps.is_writing() {
@@ -305,8 +305,8 @@ impl JobActor {
     }
 }
 
-/// Whether an answer need not be durable before its job's next change: nothing is to be done
-/// after a gate has opened at the common start until its payload is seen, or missed.
+/// Returns true if an answer need not be durable before its job's next change: nothing is to be
+/// done after a gate has opened at the common start until its payload is seen, or missed.
 fn may_wait(command: &JobCommand, job: &Job) -> bool {
     matches!(command, JobCommand::GateAnswered { open: true, .. })
         && matches!(job.phase, JobPhase::Starting { .. })

@@ -1,4 +1,4 @@
-//! When what a site was to do is asked of it again, because it failed or came to nothing yet.
+//! Repetition of effects that failed or came to nothing yet.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 /// The longest pause; the first one doubles until then.
 const LONGEST: DurationMs = DurationMs(30_000);
-/// The same for a gate: soon it is too late to open it.
+/// The longest pause for a gate: soon it is too late to open it.
 const GATE_LONGEST: DurationMs = DurationMs(5_000);
 
-/// Effects that failed or must be repeated: not again before that time, for which they paused
-/// so long.
+/// Effects that failed or must be repeated: the time before which each is not made again, and its
+/// last pause.
 #[derive(Debug, Default)]
 pub(super) struct Again(BTreeMap<JobEffect, (Timestamp, DurationMs)>);
 
 impl Again {
-    /// An effect was carried out, or failed. If it is still due it is not made again for
-    /// `first`, or for longer if it came to nothing before.
+    /// Puts off an effect that was carried out, or failed. If it is still due it is not made again
+    /// for `first`, or for longer if it came to nothing before.
     pub(super) fn put_off(&mut self, effect: &JobEffect, first: DurationMs, now: Timestamp) {
         let longest = match effect.kind {
             EffectKind::OpenGate => GATE_LONGEST,
@@ -28,17 +28,17 @@ impl Again {
         self.0.insert(effect.clone(), (now + pause, pause));
     }
 
-    /// Forgets what is no longer due.
+    /// Forgets effects that are no longer due.
     pub(super) fn keep(&mut self, due: &[JobEffect]) {
         self.0.retain(|effect, _| due.contains(effect));
     }
 
-    /// Whether it is too soon for an effect.
+    /// Returns true if it is too soon for an effect.
     pub(super) fn waits(&self, effect: &JobEffect, now: Timestamp) -> bool {
         self.0.get(effect).is_some_and(|(until, _)| *until > now)
     }
 
-    /// When it will not be too soon any more for one of those for which it is.
+    /// Returns the next time at which an effect that was put off may be made again.
     pub(super) fn next(&self, now: Timestamp) -> Option<Timestamp> {
         self.0
             .values()

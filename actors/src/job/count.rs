@@ -1,4 +1,4 @@
-//! What the events of a job mean for the metrics.
+//! Counts the events of jobs in the metrics.
 
 use cospan_domain::ids::{ComponentIndex, SiteName};
 use cospan_domain::job::accounting::Accounting;
@@ -10,8 +10,8 @@ use prometheus::Histogram;
 use super::count_reserved;
 use crate::metrics::Metrics;
 
-/// Counts what happened to a job in one step. A step may lead through several phases:
-/// what counts is each event, not where the job stood before and stands now.
+/// Counts what happened to a job in one step. A step may lead through several phases: each event
+/// counts, not where the job stood before and stands now.
 pub(crate) fn count(metrics: &Metrics, old: &Job, new: &Job, events: &[JobEvent]) {
     events
         .iter()
@@ -31,7 +31,7 @@ pub(crate) fn count(metrics: &Metrics, old: &Job, new: &Job, events: &[JobEvent]
     }
 }
 
-/// What a job cost that has ended.
+/// Observes the cost of a job that has ended.
 fn observe_cost(metrics: &Metrics, cost: &Accounting) {
     let seconds = |ms: u64| DurationMs(ms).as_secs_f64();
     metrics
@@ -104,7 +104,7 @@ fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
     }
 }
 
-/// Where a component is; one that failed in this step was there before it.
+/// Returns the site of a component; one that failed in this step was there before it.
 fn site_of(job: &Job, component: ComponentIndex) -> Option<&SiteName> {
     let component = job.components.get(component.0 as usize)?;
     component

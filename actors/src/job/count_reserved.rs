@@ -1,4 +1,4 @@
-//! What the events of a job's reservations mean for the metrics.
+//! Counts the events of a job's reservations in the metrics.
 
 use cospan_domain::ids::{ComponentIndex, SiteName};
 use cospan_domain::job::event::{JobEvent, JobEventKind};
@@ -8,7 +8,7 @@ use cospan_domain::units::Timestamp;
 
 use crate::metrics::ReservationMetrics;
 
-/// Counts the reservations that sites hold for a job, or takes them from the count.
+/// Adds `change` to the count for each reservation that sites have for a job.
 pub(crate) fn hold(metrics: &ReservationMetrics, job: &Job, change: i64) {
     let Some(reservation) = job.reservation.as_deref() else {
         return;
@@ -84,7 +84,7 @@ fn answered(metrics: &ReservationMetrics, old: &Job, site: &SiteName, outcome: R
     match outcome {
         ReservationOutcome::Refused { next: None } => refused("never"),
         ReservationOutcome::Refused { next: Some(_) } => refused("later"),
-        // What is changed may be lost by that, and is asked for anew.
+        // A reservation may be lost by a change, and is then requested anew.
         ReservationOutcome::Lost { .. }
             if !matches!(asked, Some((_, ReservationCall::Modify { .. }))) =>
         {
@@ -96,7 +96,7 @@ fn answered(metrics: &ReservationMetrics, old: &Job, site: &SiteName, outcome: R
     }
 }
 
-/// Of what was reserved until the job ended, what ran from its start.
+/// Counts the time that was reserved until the job ended, and the unused part of it.
 fn count_use(metrics: &ReservationMetrics, old: &Job, new: &Job, ended: Timestamp) {
     for (index, component) in old.components.iter().enumerate() {
         let promised = component.acquisition().promised();

@@ -1,4 +1,4 @@
-//! Has sites do what is due for a job.
+//! Has sites carry out the effects that are due for a job.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,19 +31,18 @@ use crate::cluster::{AskAdmission, Call, ErrorCharge};
 use crate::coallocator::may_try_out;
 use crate::information::RegisterOutput;
 
-/// Before an effect that failed is tried again, at first; see [`super::again`].
+/// The pause before an effect that failed is tried again, at first; see [`super::again`].
 pub(super) const RETRY: DurationMs = DurationMs(1_000);
-/// Before an order to end is given again to an attempt that is still there, at first.
+/// The pause before an attempt that is still there is asked again to end, at first.
 const END_AGAIN: DurationMs = DurationMs(5_000);
 
-/// Variable that tells a component which chunks it reads.
+/// The variable with the chunks that a component reads.
 const CHUNKS: &str = "COSPAN_CHUNKS";
 
 type EffectOutcome = (Option<JobCommand>, DurationMs);
 pub(super) type PendingEffect = futures_util::future::BoxFuture<'static, EffectOutcome>;
 
-/// Starts an effect. `false` if it must wait for something that will make the
-/// job look again.
+/// Starts an effect. Returns false if it must wait for something that will make the job look again.
 pub(super) fn perform(
     actor: &mut JobActor,
     effect: &JobEffect,
@@ -89,7 +88,7 @@ fn tag(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
         .tag_of(actor.shared.instance, effect.component, attempt)
 }
 
-/// One call to the site of the effect's component, through its cluster actor.
+/// Makes one call to the site of the effect's component, through the site's actor.
 fn call<T: Send + 'static>(
     actor: &JobActor,
     effect: &JobEffect,
@@ -98,7 +97,7 @@ fn call<T: Send + 'static>(
     call_at(actor, actor.site_of(effect).as_ref(), call)
 }
 
-/// One call to a site, through its cluster actor.
+/// Makes one call to a site, through its actor.
 pub(super) fn call_at<T: Send + 'static>(
     actor: &JobActor,
     site: Option<&SiteName>,
@@ -121,7 +120,7 @@ pub(super) fn call_at<T: Send + 'static>(
     })
 }
 
-/// How long a submission to each component's site may still take effect.
+/// Returns how long a submission to each component's site may still take effect.
 pub(super) fn settle_times(actor: &JobActor) -> Vec<DurationMs> {
     let settle = |site: &SiteName| actor.shared.settle(site);
     let site =
@@ -172,7 +171,7 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
                 SubmitAnswer::Full(detail.into())
             }
             Err(SiteError::SiteFull(detail)) => {
-                // Before anybody places on what it is believed to have.
+                // Noted at once, before anybody places on what the site is believed to have.
                 if let Some(site) = &site {
                     shared.live.refuse(site, processors, shared.clock.now());
                 }
@@ -194,8 +193,8 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     })
 }
 
-/// While a site is being probed, only so many are let through, and while jobs of its owner stay
-/// away, none.
+/// Asks the site to admit an attempt: while the site is probed, only a few are let through, and
+/// none of a barred owner.
 fn admission(
     actor: &JobActor,
     effect: &JobEffect,
@@ -239,8 +238,8 @@ fn admission(
     })
 }
 
-/// It is due only while nothing of the component is under way, and a rebuild
-/// has made every earlier submission uncertain: so it never left.
+/// Withdraws a submission. It is due only while nothing of the component is under way, and a
+/// rebuild has made every earlier submission uncertain: so it never left.
 fn withdraw(effect: &JobEffect) -> PendingEffect {
     let component = effect.component;
     let attempt = effect.attempt;
@@ -253,7 +252,7 @@ fn withdraw(effect: &JobEffect) -> PendingEffect {
     Box::pin(async move { (Some(command), DurationMs::ZERO) })
 }
 
-/// The chunks that a component reads, by position of its input.
+/// Lists the chunks that a component reads, by position of its input.
 fn chunks(job: &Job, index: ComponentIndex) -> BTreeMap<usize, Chunk> {
     let Some(spec) = job.spec_of(index) else {
         return BTreeMap::new();
@@ -270,8 +269,8 @@ fn chunks(job: &Job, index: ComponentIndex) -> BTreeMap<usize, Chunk> {
         .collect()
 }
 
-/// What a component is told of its chunks: one line for each, with where it begins, how
-/// long it is, how long the whole file is, and where it appears.
+/// Describes its chunks to a component: a line for each with offset, length, size of the whole
+/// file, and path.
 fn described(spec: &ComponentSpec, chunks: &BTreeMap<usize, Chunk>) -> Arc<str> {
     chunks
         .iter()
@@ -326,7 +325,7 @@ fn order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
     let now = actor.shared.clock.now();
     let acquisition = component.map(Component::acquisition).unwrap_or_default();
     let promised = acquisition.promised();
-    // What is left of a reservation beside the wall time; see `lease_length`.
+    // The time left of a reservation beside the wall time; see `lease_length`.
     let hold_max = match promised.filter(|promised| !promised.shared) {
         Some(promised) => promised.to.since(now + job.wall_time()),
         None => {
@@ -453,7 +452,7 @@ fn go(actor: &JobActor, effect: &JobEffect) -> Go {
         AttemptState::AtGate { host, .. }
         | AttemptState::Opened { host, .. }
         | AttemptState::Running { host, .. } => host.to_string(),
-        // It is over, or not there yet again: others have a place in the list all the same.
+        // A component that is over, or not there yet again, has a place in the list all the same.
         _ => "-".to_owned(),
     };
     let peers = job.indexed().filter_map(|(index, c)| {
@@ -478,8 +477,8 @@ fn go(actor: &JobActor, effect: &JobEffect) -> Go {
     }
 }
 
-/// The last moment at which the payload may begin, by its site's clock: of a common start it
-/// was fixed with the decision; one that is restarted alone has as long from now.
+/// Returns the last moment at which the payload may begin, by its site's clock. For a common start
+/// it was fixed with the decision; a component that is restarted alone has as long from now.
 fn start_by(actor: &JobActor, effect: &JobEffect) -> Timestamp {
     let component = actor.job().components.get(effect.component.0 as usize);
     let clock = component.and_then(|component| match component.run {
@@ -507,7 +506,7 @@ fn end(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         effect,
         Call::new(CallKind::Cancel, move |site| {
             Box::pin(async move {
-                // Void first: whatever is late finds its gate shut.
+                // Void first: a late payload finds its gate shut.
                 let gate = site.decide_gate(tag, &GateDecision::Void).await?;
                 site.cancel(tag, lrm_id.as_ref()).await.map(|()| gate)
             })
@@ -524,7 +523,8 @@ fn end(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         };
         shared.actors.clusters.look(&site);
         let Ok(gate) = gate else { return (None, RETRY) };
-        // A site that does not show it has nothing more to tell: shut is as good as seen shut.
+        // A site that does not show the attempt has nothing more to report: shut is as good as seen
+        // shut.
         let report = shared.live.site(&site);
         let seen = report
             .as_ref()
@@ -588,7 +588,7 @@ fn record_charge(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     })
 }
 
-/// Of why an output cannot be kept, so much stands in the job's record.
+/// The most characters in the job's record of why an output cannot be kept.
 const WHY_MAX: usize = 500;
 
 fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> PendingEffect {

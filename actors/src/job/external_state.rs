@@ -1,4 +1,4 @@
-//! What others know that a job depends on, as commands to it.
+//! The state outside that a job depends on, as commands to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use cospan_sites::port::{EndedBySite, ErrorBlame, ExitCause, Observation, Payloa
 
 use crate::shared::Shared;
 
-/// Everything that is to be told to a job and may be new to it.
+/// Lists the commands with everything that may be new to a job.
 pub(super) fn commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
     let waits = matches!(job.phase, JobPhase::Queued { .. }) && !avoids(job);
     if waits || job.is_final() {
@@ -39,7 +39,7 @@ pub(super) fn commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
     commands
 }
 
-/// What others know that the job depends on.
+/// Collects the state outside that the job depends on.
 pub(crate) fn external_state(shared: &Shared, job: &Job) -> ExternalState {
     ExternalState {
         inputs: inputs(shared, job),
@@ -50,7 +50,7 @@ pub(crate) fn external_state(shared: &Shared, job: &Job) -> ExternalState {
     }
 }
 
-/// Outputs whose sites have refused them for long, and those whose name another key took.
+/// Lists outputs whose sites have refused them for long, and those whose name another key took.
 fn stranded(shared: &Shared, job: &Job) -> Vec<Stranded> {
     let tries = shared.settings.transfer.max_output_tries;
     let view = shared.view.load();
@@ -73,7 +73,8 @@ fn stranded(shared: &Shared, job: &Job) -> Vec<Stranded> {
         .collect()
 }
 
-/// Looks for jobs that hold what this one waits for, and wait for what it holds, or for each other.
+/// Looks for a deadlock: jobs that have what this one waits for, and wait for what it has, or for
+/// each other.
 fn yields(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
     if !holds_and_waits(job) {
         return None;
@@ -117,7 +118,7 @@ fn sighted(
     let clock = report.observed.clock;
     let site = &component.placement.as_ref()?.site;
     let sighting = match observation {
-        // Its site has it no more in the files that told that it began.
+        // The site lost the files by which the payload began.
         Observation::Vanished {
             began: false,
             detail,
@@ -154,7 +155,7 @@ fn sighted(
     )
 }
 
-/// When a payload began, by its site's clock, if it has.
+/// Returns when a payload began, by its site's clock, if it has.
 fn began_at(observation: &Observation) -> Option<Timestamp> {
     match observation {
         Observation::Begun(begun) => Some(begun.at),
@@ -163,7 +164,7 @@ fn began_at(observation: &Observation) -> Option<Timestamp> {
     }
 }
 
-/// From when on a component at its gate held its processors, by its site's clock.
+/// Returns from when on a component at its gate had its processors, by its site's clock.
 fn held_at(observation: &Observation) -> Option<Timestamp> {
     match observation {
         Observation::Ready(at_gate) => Some(at_gate.held_at),
@@ -171,8 +172,8 @@ fn held_at(observation: &Observation) -> Option<Timestamp> {
     }
 }
 
-/// What an observation means to a job, where the site's clock is so far ahead of ours; `None` if
-/// it means nothing. `program` says what was to be started.
+/// Translates an observation for a job, where the site's clock is so far ahead of ours; `None` if
+/// it means nothing. `program` names what was to be started.
 fn sighting(
     observation: &Observation,
     clock: ClockSkew,
@@ -257,7 +258,7 @@ fn inputs(shared: &Shared, job: &Job) -> Inputs {
     }
 }
 
-/// Components whose site is silent. None while the fault seems to be ours.
+/// Lists the components whose site is silent. None while the fault seems to be ours.
 fn unreachable(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
     if shared.live.isolated() {
         return Vec::new();
@@ -265,7 +266,7 @@ fn unreachable(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
     let since = |component: &Component| {
         let report = shared.live.site(&component.placement.as_ref()?.site)?;
         let since = report.contact.unreachable_since()?;
-        // One that takes nothing new and tells what runs there is not silent, nor was it then.
+        // A site that takes nothing new but reports what runs there is not silent, nor was it then.
         (!report.tells).then(|| since.max(report.told_at.unwrap_or_default()))
     };
     job.indexed()
@@ -273,8 +274,8 @@ fn unreachable(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
         .collect()
 }
 
-/// Components whose site left the configuration. Nobody knows how long its payload has been
-/// out of sight, so that time counts from our start only.
+/// Lists the components whose site left the configuration. Nobody knows how long their payloads
+/// have been out of sight, so that time counts from our start only.
 fn removed(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
     let is_gone = |component: &Component| {
         let placement = component.placement.as_ref();
@@ -284,7 +285,7 @@ fn removed(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
     gone.map(|(index, _)| (index, shared.started_at)).collect()
 }
 
-/// When a job is to look again because of silent sites.
+/// Returns when a job is to look again because of silent sites.
 pub(super) fn next_wake(shared: &Shared, job: &Job) -> Option<Timestamp> {
     if !matches!(
         job.phase,

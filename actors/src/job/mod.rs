@@ -1,5 +1,5 @@
-//! One actor per unfinished job: it decides what follows for its job, makes it
-//! durable, and has sites do what is due.
+//! The job actors, one per unfinished job: each decides what follows for its job, makes it durable,
+//! and has sites do what is due.
 
 mod actor;
 mod again;

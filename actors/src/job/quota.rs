@@ -1,7 +1,8 @@
-//! What a user may hold in reservations at a site, when another one is to be asked for.
+//! The limit on what a user may have in reservations at a site, checked before another one is
+//! requested.
 //!
-//! What others of the same user are asking for at this moment counts as theirs, or two that ask at
-//! once would both be granted what only one of them may have.
+//! Requests of the same user that are under way count as well. Otherwise two that ask at once would
+//! both be offered what only one of them may have.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,22 +19,23 @@ use cospan_domain::units::{PerMillion, Timestamp};
 use super::actor::JobActor;
 use crate::api::View;
 
-/// Questions that jobs have put to sites, or may have, by the serial that each is about.
+/// Calls that jobs have made to sites, or may have, by the serial that each is about.
 #[derive(Debug, Default)]
 pub(crate) struct Put(Mutex<BTreeMap<JobId, Serial>>);
 
-/// What becomes of a question, by what its user may hold.
+/// The decision on a call, by what its user may have.
 pub(super) enum Permission {
-    /// It is put.
+    /// The call is made.
     Granted,
-    /// It is put later: how large the site is has not been heard since our start.
+    /// The call is made later: the site has not reported its size since our start.
     Later,
-    /// It is not put: its user may have no more than `most`, and so much not before `next`.
+    /// The call is not made: its user may have no more than `most`, and so much not before `next`.
     Withheld { most: u32, next: Option<Timestamp> },
 }
 
 impl Put {
-    /// Those that wait for an answer at our start: nobody knows whether they have been put.
+    /// Takes over the calls that wait for an answer at our start: nobody knows whether they were
+    /// made.
     pub(crate) fn before(view: &View) -> Self {
         let wanted = view
             .jobs
@@ -42,7 +44,7 @@ impl Put {
         Self(Mutex::new(wanted.collect()))
     }
 
-    /// Takes note of one, and forgets those that have been answered.
+    /// Notes a call, and forgets those that have been answered.
     fn note(&self, job: JobId, serial: Serial, view: &View) {
         let mut put = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waits = |id: &JobId, serial: &Serial| {
@@ -59,14 +61,14 @@ impl Put {
     }
 }
 
-/// What a job wants a site to reserve for it.
+/// The processors that a job wants a site to reserve for it.
 struct WantedReservation {
     site: SiteName,
     serial: Serial,
     held: HeldFor,
 }
 
-/// Whether the user of a job may have a question put to a site now.
+/// Decides whether the user of a job may have a call made to a site now.
 pub(super) fn permission(actor: &JobActor, ask: &ReservationCall) -> Permission {
     let shared = &actor.shared;
     let job = actor.job();
@@ -97,7 +99,7 @@ pub(super) fn permission(actor: &JobActor, ask: &ReservationCall) -> Permission 
         .collect();
     let asked = others.iter().filter_map(|other| {
         let theirs = wanted_by(other).filter(|theirs| theirs.site == wanted.site)?;
-        // Of two that wait to be put the older job's comes first.
+        // Of two calls that wait, the older job's comes first.
         let counts = other.id < job.id || shared.put.has(other.id, theirs.serial);
         counts.then_some(theirs.held)
     });
@@ -124,7 +126,7 @@ pub(super) fn permission(actor: &JobActor, ask: &ReservationCall) -> Permission 
     Permission::Withheld { most, next }
 }
 
-/// Whether what a job holds counts; what an operator asked for counts for nobody.
+/// Returns true if the reservations of a job count; those that an operator asked for do not.
 fn counts(job: &Job) -> bool {
     job.reservation_wish().is_some_and(|wish| !wish.exempt)
 }
@@ -159,14 +161,14 @@ fn wanted(reservation: &JobReservations, ask: &ReservationCall) -> Option<Wanted
     })
 }
 
-/// What the site that a job asks at present is to reserve, if it is to.
+/// Returns what the job's present call asks its site to reserve, if anything.
 fn wanted_by(job: &Job) -> Option<WantedReservation> {
     let reservation = job.reservation.as_deref()?;
     let (_, ask) = reservation.question()?;
     wanted(reservation, &ask)
 }
 
-/// What a job holds there.
+/// Lists the reservations of a job at a site.
 fn held_at<'a>(
     job: &'a Job,
     site: &'a SiteName,

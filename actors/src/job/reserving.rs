@@ -1,4 +1,4 @@
-//! Asks sites what is due about the reservations of a job.
+//! Makes the calls that are due about the reservations of a job.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use super::quota::{self, Permission};
 use crate::cluster::Call;
 use crate::shared::Shared;
 
-/// How long a site keeps a reservation that is not confirmed: longer than a search may take, as
-/// each one is renewed before they are confirmed.
+/// The time for which a site keeps a reservation that is not confirmed: longer than a search may
+/// take, as each one is renewed before they are confirmed.
 const KEPT: DurationMs = DurationMs::from_secs(1_800);
 
-/// A question with all that the site has to know.
+/// A call with everything that the site has to know.
 struct ReservationQuestion {
     ask: ReservationCall,
     tag: ReservationTag,
@@ -68,8 +68,8 @@ impl ReservationQuestion {
         ))
     }
 
-    /// Puts it to the site. A new reservation is looked up first: an earlier request may have
-    /// arrived, and its answer been lost.
+    /// Makes the call. A new reservation is looked up first: an earlier request may have arrived,
+    /// and its answer may have been lost.
     async fn put_to(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
         let granting: &dyn Reservations = site
             .reservations()
@@ -107,7 +107,8 @@ impl ReservationQuestion {
         }
     }
 
-    /// What an error means, if it is certain that nothing was done and will be.
+    /// Returns the outcome that an error stands for, if it is certain that nothing was done and
+    /// will be.
     fn refused(&self, error: &SiteError) -> Option<ReservationOutcome> {
         match error {
             SiteError::Refused(_) | SiteError::Unfit(_) | SiteError::SiteFull(_) => {
@@ -136,15 +137,15 @@ fn request(
     })
 }
 
-/// Whether what all sites granted is not to be kept, as one of them takes no jobs any more. One that
-/// is silent is asked.
+/// Returns true if the offers of all sites are not to be kept, as one of the sites takes no jobs
+/// any more. A silent site is asked.
 fn is_closed(actor: &JobActor, ask: &ReservationCall) -> bool {
     let reservation = actor.job().reservation.as_deref();
     let owned = reservation.and_then(JobReservations::asking);
     let held = owned
         .into_iter()
         .flat_map(|search| search.owned().map(|owned| &owned.site));
-    // Nothing is placed where components are to be claimed and none is taken, either.
+    // Components are not placed either where they would be claimed while the site takes none.
     let claimed = reservation
         .into_iter()
         .flat_map(|reservation| &reservation.claimed);
@@ -180,7 +181,7 @@ fn turns_away(shared: &Shared, name: &SiteName) -> bool {
     }
 }
 
-/// Puts what is due to its site; `None` if nothing is.
+/// Makes the call that is due at its site; `None` if none is.
 pub(super) fn ask(actor: &JobActor) -> Option<PendingEffect> {
     let instance = actor.shared.instance;
     let job = actor.job().id;

@@ -1,4 +1,4 @@
-//! Sites from which nothing is heard while something of a job may run there.
+//! Silent sites at which something of a job may run.
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::spec::OnUnreachable;
@@ -10,25 +10,25 @@ use crate::shared::Shared;
 /// A component that may run where nobody can see or end it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SilentAttempt {
-    /// Name of the component.
+    /// The name of the component.
     pub component: String,
-    /// Its site.
+    /// The component's site.
     pub site: SiteName,
-    /// Why nothing is heard.
+    /// The reason for the silence.
     pub why: &'static str,
 }
 
-/// What of a job may run at sites from which nothing is heard.
+/// Parts of a job that may run at silent sites.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobSilence {
-    /// Its components there.
+    /// The components at those sites.
     pub attempts: Vec<SilentAttempt>,
-    /// So many sites are silent that the fault seems to be ours.
+    /// True if so many sites are silent that the fault seems to be ours.
     pub isolated: bool,
 }
 
 impl JobSilence {
-    /// What is known now.
+    /// Collects what is known now.
     pub fn of(shared: &Shared, job: &Job) -> Self {
         let attempts = living(job)
             .filter_map(|(component, site): (String, SiteName)| {
@@ -46,7 +46,7 @@ impl JobSilence {
         }
     }
 
-    /// What that comes to, and what to do about it; `None` where every site can be heard.
+    /// Warns of them, and says what to do about it; `None` if every site answers.
     pub fn told(&self, job: &Job) -> Option<String> {
         let attempts: Vec<String> = self
             .attempts
@@ -86,8 +86,8 @@ impl JobSilence {
     }
 }
 
-/// What may still live of a job that its user abandoned, and so was not given up: a site is
-/// not silent before it failed to answer for a while, which takes as long after our start.
+/// Describes what may still live of a job that its user abandoned, and why it was not given up: a
+/// site is not silent before it failed to answer for a while, which takes as long after our start.
 pub fn not_given_up(shared: &Shared, job: &Job) -> Option<String> {
     let now = shared.clock.now();
     let left: Vec<String> = living(job)
@@ -111,7 +111,7 @@ pub fn not_given_up(shared: &Shared, job: &Job) -> Option<String> {
     })
 }
 
-/// Components of which something may exist at a site, and that site.
+/// Lists the components of which something may exist at a site, with that site.
 fn living(job: &Job) -> impl Iterator<Item = (String, SiteName)> {
     let living = job
         .indexed()

@@ -19,18 +19,18 @@ use crate::chaos;
 use crate::shared::Shared;
 use crate::supervision::{ActorId, ActorKind, LifeGuard, SupervisorVerdict};
 
-/// Make this change durable. Answered once it is, and once it is in the view.
+/// Asks to make this change durable. Answered once it is, and once it is in the view.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Seq, AppendError>")]
 pub struct Append(pub JournalChange);
 
-/// Why a change is not in the journal.
+/// The reason why a change is not in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AppendError {
-    /// The record has moved on since it was read: reload it.
+    /// The record has changed since it was read: reload it.
     #[error("the record has changed since it was read")]
     Conflict,
-    /// It is more than the store takes in one go, whenever it is tried.
+    /// The change is more than the store takes in one go, whenever it is tried.
     #[error("{0}")]
     Unfit(Arc<str>),
     /// The store has failed or another control plane has taken it; the process is ending.
@@ -38,7 +38,7 @@ pub enum AppendError {
     Stopped,
 }
 
-/// What the store reports, handed over from its own thread.
+/// A report of the store, handed over from its own thread.
 #[derive(Debug)]
 pub struct JournalReport(pub CommitReport);
 
@@ -50,7 +50,7 @@ struct PendingAppend {
     reply: AppendReply,
 }
 
-/// Where the answer to an append goes. Who asked is known only once the handler has
+/// The answer to an append, or the channel for it. The asker is known only once the handler has
 /// returned; a future that waits for that would be a task for every append.
 #[derive(Debug, Clone, Default)]
 pub struct AppendReply(Rc<RefCell<AppendAnswer>>);
@@ -67,7 +67,7 @@ impl AppendReply {
     fn give(&self, result: Result<Seq, AppendError>) {
         let before = self.0.replace(AppendAnswer::Awaited);
         match before {
-            // Whoever asked may be gone.
+            // The asker may be gone.
             AppendAnswer::Asked(asker) => drop(asker.send(result)),
             AppendAnswer::Awaited | AppendAnswer::Given(_) => {
                 drop(self.0.replace(AppendAnswer::Given(result)))
@@ -104,8 +104,8 @@ pub struct JournalActor {
 }
 
 impl JournalActor {
-    /// A journal over an open store. `reports` is what the store's sink feeds;
-    /// it holds no more than what was appended and not yet reported.
+    /// Makes a journal over an open store. The store's sink feeds `reports`, which has no more than
+    /// what was appended and not yet reported.
     pub fn new(
         shared: Arc<Shared>,
         port: Arc<dyn cospan_storage::port::Journal>,
@@ -163,8 +163,8 @@ impl JournalActor {
         reply
     }
 
-    /// Whether a change of an object with one writer was decided on its latest
-    /// state. Jobs are guarded by their version in the store itself.
+    /// Returns true if a change of an object with one writer was decided on its latest state. Jobs
+    /// are guarded by their version in the store itself.
     fn follows(&self, change: &JournalChange) -> bool {
         let view = self.shared.view.load();
         let pending = || self.pending.iter().rev().map(|pending| &pending.change);
@@ -269,7 +269,7 @@ impl JournalActor {
         done.push((finished, result));
     }
 
-    /// Tells those who follow, then answers those who asked.
+    /// Publishes changes to followers, then answers the askers.
     fn publish(&mut self, done: Vec<(PendingAppend, Result<Seq, AppendError>)>) {
         let mut fenced = false;
         for (finished, result) in done {
@@ -297,7 +297,7 @@ impl JournalActor {
     }
 }
 
-/// Whether two states of an object are one; a fresh object is like none.
+/// Returns true if two states of an object are one; a fresh object is like none.
 fn is_same<T: PartialEq>(old: Option<&Arc<T>>, latest: Option<&Arc<T>>) -> bool {
     match (old, latest) {
         (Some(old), Some(latest)) => Arc::ptr_eq(old, latest) || old == latest,

@@ -11,59 +11,59 @@ use cospan_domain::transfer::state::CopyRecord;
 use cospan_storage::port::Key;
 use cospan_storage::record::events::EventTexts;
 
-/// One change that becomes durable as a whole or not at all.
+/// A change that becomes durable as a whole or not at all.
 #[derive(Debug, Clone)]
 pub enum JournalChange {
     /// Jobs that were just accepted.
     NewJobs(Vec<Arc<Job>>),
-    /// What happened to a job.
+    /// A job changed.
     Job {
-        /// Before.
+        /// The job before the change.
         old: Arc<Job>,
-        /// After.
+        /// The job after it.
         new: Arc<Job>,
-        /// What happened.
+        /// The events that make the change.
         events: Vec<JobEvent>,
     },
     /// A job that ended long ago leaves the live state.
     JobArchived {
         /// The job as it ended.
         job: Arc<Job>,
-        /// Its last events.
+        /// The job's last events.
         events: EventTexts,
     },
-    /// What happened to a site's record.
+    /// A site's record changed.
     Site {
-        /// Before; `None` for a site never heard of.
+        /// The record before; `None` for an unknown site.
         old: Option<Arc<SiteRecord>>,
-        /// After.
+        /// The record after.
         new: Arc<SiteRecord>,
     },
-    /// What happened to a copy.
+    /// A copy changed.
     Copy {
-        /// Which.
+        /// The content, and the site of the copy.
         key: (Digest, SiteName),
-        /// Before.
+        /// The record before.
         old: Option<Arc<CopyRecord>>,
-        /// After; `None` once it is deleted.
+        /// The record after; `None` once the copy is deleted.
         new: Option<Arc<CopyRecord>>,
     },
-    /// What happened to an entry of the catalogue.
+    /// An entry of the catalogue changed.
     File {
-        /// Which.
+        /// The logical name.
         name: LogicalName,
-        /// Before.
+        /// The entry before.
         old: Option<Arc<FileRecord>>,
-        /// After; `None` once it is forgotten.
+        /// The entry after; `None` once it is forgotten.
         new: Option<Arc<FileRecord>>,
     },
     /// Job ids below this one are given out, or never will be.
     IdsReserved {
-        /// The first free one.
+        /// The first free id.
         next: JobId,
     },
-    /// Keys of what is no record any more are deleted.
+    /// Keys that belong to no record any more are deleted.
     Swept(Vec<Key>),
-    /// Nothing; answered behind everything appended before.
+    /// Nothing changes; answered behind everything appended before.
     Barrier,
 }

@@ -6,7 +6,7 @@ use cospan_storage::record::{RecordError, batch, job, object};
 
 use super::JournalChange;
 
-/// The units of a change, in order; what it stands for counts from the last on.
+/// Encodes a change as units, in order; the change is in force from the last one on.
 pub(super) fn units(
     change: &JournalChange,
     texts: &mut SpecTexts,

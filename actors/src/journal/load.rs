@@ -1,4 +1,4 @@
-//! From what a store holds to the view.
+//! Makes the view from the content of a store.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::api::View;
 use crate::journal::JournalChange;
 use crate::sharing::Recent;
 
-/// The view of what was loaded.
+/// Makes the view of the loaded records.
 pub fn view_of(loaded: LoadedRecords) -> View {
     let mut view = View {
         next_id: loaded.next_job.unwrap_or_default(),

@@ -1,5 +1,5 @@
-//! The journal actor: the only writer to the store, and the source of the one
-//! ordered stream of committed changes.
+//! The journal actor: the only writer to the store, and the source of the one ordered stream of
+//! committed changes.
 
 mod actor;
 mod change;

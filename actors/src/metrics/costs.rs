@@ -1,4 +1,4 @@
-//! What jobs that ended have cost, as histograms.
+//! Costs of jobs that ended, as histograms.
 
 use prometheus::Histogram;
 
@@ -23,14 +23,14 @@ const PROCESSOR: [f64; 9] = [
 /// Buckets for amounts of data, in bytes.
 const BYTES: [f64; 8] = [0.0, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12];
 
-/// What jobs that ended have cost.
+/// Costs of jobs that ended.
 #[derive(Debug, Clone)]
 pub struct JobCosts {
     /// Time in the placement queue, all visits of a job together.
     pub total_placement_seconds: Histogram,
-    /// By how much the estimated start of a job moved from its first placement to its last.
+    /// The time by which the estimated start of a job moved from its first placement to its last.
     pub start_delay_seconds: Histogram,
-    /// From the last placement of a job to its claim (PGT).
+    /// The time from the last placement of a job to its claim (PGT).
     pub gained_seconds: Histogram,
     /// Processor time that a job held without running (PWT).
     pub wasted_processor_seconds: Histogram,

@@ -1,4 +1,4 @@
-//! What becomes of reservations.
+//! Metrics of reservations.
 
 use prometheus::{IntCounter, IntCounterVec, IntGaugeVec};
 
@@ -7,19 +7,19 @@ use super::Maker;
 /// Counters and gauges of reservations.
 #[derive(Debug, Clone)]
 pub struct ReservationMetrics {
-    /// Those that sites hold for jobs, by site and state.
+    /// Reservations at sites for jobs, by site and state.
     pub held: IntGaugeVec,
     /// Requests that a site refused, by site and whether it may grant the same later.
     pub refused: IntCounterVec,
-    /// Those that were gone when a site was asked about them, by site.
+    /// Reservations that were gone when a site was asked about them, by site.
     pub lost: IntCounterVec,
-    /// Those that nobody needed any more, found at a site and cancelled, by site.
+    /// Reservations that nobody needed any more, found at a site and cancelled, by site.
     pub orphans: IntCounterVec,
-    /// Promises that were to be moved, by what came of it.
+    /// Reservations that were to be rescheduled, by outcome.
     pub moves: IntCounterVec,
     /// Processor time that was reserved, from the beginning of a reservation to the end of its job.
     pub processor_seconds: IntCounter,
-    /// What of that nothing ran in.
+    /// The part of that time in which nothing ran.
     pub unused_processor_seconds: IntCounter,
 }
 

@@ -1,5 +1,5 @@
-//! Telling of jobs, that they have ended or will start: at least once each, not for ever, and no
-//! target that does not answer keeps the others waiting.
+//! Messages about jobs that have ended or will start: at least once each, not for ever. A target
+//! that does not answer keeps no others waiting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,13 +20,14 @@ use crate::job::JobOrder;
 use crate::journal::{Append, AppendError, JournalChange};
 use crate::shared::Shared;
 
-/// Before the actor of a job is told again what it had no room to write.
+/// The pause before a write is sent to the actor of a job again, which had no room for it.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
 
-/// One message: about which job, to whom, and which notice of its start; `None`: of its end.
+/// The key of a message: job, target, and the notice of the start that it is about; `None` if it is
+/// about the end.
 type NoticeKey = (JobId, TargetName, Option<u32>);
 
-/// What is known of targets, and what is under way.
+/// The state of targets, and of messages under way.
 #[derive(Debug, Default)]
 pub(super) struct EndNotices {
     under_way: BTreeSet<NoticeKey>,
@@ -41,7 +42,7 @@ struct SilentTarget {
     problem: String,
 }
 
-/// What is to be done about one message that is owed.
+/// The next step for one message that is owed.
 enum NoticeStep {
     Send(Arc<str>),
     GiveUp(String),
@@ -49,7 +50,7 @@ enum NoticeStep {
 }
 
 impl EndNotices {
-    /// Whether as many messages to the target are under way as may be.
+    /// Returns true if as many messages to the target are under way as may be.
     fn is_full(&self, target: &TargetName) -> bool {
         self.under_way
             .iter()
@@ -58,14 +59,14 @@ impl EndNotices {
             >= Notifier::AT_ONCE
     }
 
-    /// Whether nothing more can be sent, so that there is no use in looking on.
+    /// Returns true if nothing more can be sent, so that there is no use in looking on.
     fn are_full<'a>(&self, mut targets: impl Iterator<Item = &'a TargetName>) -> bool {
         self.under_way.len() >= Notifier::AT_ONCE && targets.all(|target| self.is_full(target))
     }
 }
 
 impl Notifier {
-    /// Sends what is owed, as far as targets take it.
+    /// Sends the messages that are owed, as far as targets take them.
     pub(super) fn tell_of_ended(&mut self, ctx: &mut Context<Self>) {
         let view = self.shared.view.load();
         for job in view.untold.iter().filter_map(|id| view.jobs.get(id)) {
@@ -105,7 +106,7 @@ impl Notifier {
         if give_up_at.is_some_and(|at| now >= at) {
             return NoticeStep::GiveUp(silence.problem.clone());
         }
-        // One message finds out whether it answers again.
+        // One message finds out if the target answers again.
         let probed = self
             .ended
             .under_way
@@ -175,11 +176,11 @@ impl Notifier {
         ctx.run_later(Duration::from_secs(pause), |this, ctx| {
             this.tell_of_ended(ctx)
         });
-        // Others may be waiting for this place, or to be given up.
+        // Other messages may wait for this place, or to be given up.
         self.tell_of_ended(ctx);
     }
 
-    /// Makes durable that somebody was told, or cannot be.
+    /// Makes durable that a message was delivered, or cannot be.
     fn note(&mut self, key: NoticeKey, problem: Option<String>, ctx: &mut Context<Self>) {
         if bug(Bug::TellTwice) {
             self.ended.under_way.remove(&key)
@@ -188,7 +189,7 @@ impl Notifier {
         };
         let written = write(self.shared.clone(), key.clone(), problem.map(Arc::from));
         ctx.spawn(written.into_actor(self).map(move |written, this, ctx| {
-            // Otherwise the process is ending, and whoever was told would be told again.
+            // Otherwise the process is ending, and the message would be sent again.
             if written {
                 this.ended.under_way.remove(&key);
                 this.tell_of_ended(ctx);
@@ -197,7 +198,8 @@ impl Notifier {
     }
 }
 
-/// Writes that somebody was told, or cannot be. `false` if nothing can be written any more.
+/// Writes that a message was delivered, or cannot be. Returns false if nothing can be written any
+/// more.
 async fn write(shared: Arc<Shared>, key: NoticeKey, problem: Option<Arc<str>>) -> bool {
     match key {
         (id, target, None) => write_end(shared, (id, target), problem).await,
@@ -212,7 +214,7 @@ async fn write(shared: Arc<Shared>, key: NoticeKey, problem: Option<Arc<str>>) -
     }
 }
 
-/// The job's own actor writes it. A job that has ended has nothing to tell of its start.
+/// Has the job's own actor write it. A job that has ended owes no notice of its start.
 async fn write_notice(shared: Arc<Shared>, id: JobId, command: JobCommand) -> bool {
     while is_owed(&shared, id, &command) {
         if let Some(addr) = shared.job_actor(id).await {
@@ -247,9 +249,9 @@ fn is_owed(shared: &Shared, id: JobId, command: &JobCommand) -> bool {
     })
 }
 
-/// The job's own actor has retired: the version of its record decides between us, another
-/// message about the same job, and whoever archives it. What could not be written because of
-/// them is written again, and not told again. `false` if nothing can be written any more.
+/// Writes it without the job's own actor, which has retired. The version of the record decides
+/// between us, another message about the same job, and the archiving. A write that lost against
+/// them is repeated, and the message is not. Returns false if nothing can be written any more.
 async fn write_end(
     shared: Arc<Shared>,
     key: (JobId, TargetName),

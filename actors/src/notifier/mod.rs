@@ -1,6 +1,6 @@
-//! The notifier: messages to site administrators, and to those who want to know of the end
-//! of a job, or of the start that it is promised. What is owed is in the records of sites and jobs, so nothing is lost by a crash,
-//! and at most told twice.
+//! The notifier: messages to site administrators, and to those who want to know of the end of a
+//! job, or of its reserved start. Messages owed are in the records of sites and jobs, so a crash
+//! loses none, and at most sends one twice.
 
 mod ended;
 #[cfg(test)]
@@ -30,29 +30,29 @@ use crate::supervision::{ActorKind, LifeGuard};
 pub enum Notice {
     /// About a site.
     Site {
-        /// Which.
+        /// The site.
         site: SiteName,
-        /// What happened.
+        /// The notification.
         notification: Notification,
     },
     /// A job has ended.
     JobEnded(Arc<Job>),
-    /// About the start that a job is promised.
+    /// A notice about the reserved start of a job.
     Start {
-        /// Which job.
+        /// The job.
         job: Arc<Job>,
-        /// What is told.
+        /// The notice.
         notice: StartNotice,
     },
 }
 
-/// Carries messages out of the house.
+/// Carries messages to the outside.
 pub trait Messenger: Send + Sync {
-    /// Sends a message to an address. `Err` says why it did not arrive.
+    /// Sends a message to an address. `Err` gives the reason why it did not arrive.
     fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>>;
 }
 
-/// Sends what sites owe.
+/// The actor that sends the notifications that sites and jobs owe.
 pub struct Notifier {
     shared: Arc<Shared>,
     under_way: BTreeSet<(SiteName, NotificationId)>,
@@ -64,14 +64,14 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Messages under way at once to one target, or about one site: one that does not answer
-    /// takes the places of no other.
+    /// The most messages under way at once to one target, or about one site: a target that does not
+    /// answer takes the places of no other.
     const AT_ONCE: usize = 8;
     const RETRY_MAX_S: u64 = 300;
-    /// Before a site's actor is told again that a message is out.
+    /// The pause before a site's actor is told again that a message was sent.
     const SAY_AGAIN: Duration = Duration::from_secs(10);
 
-    /// A new life.
+    /// Begins a new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
         let under_way = BTreeSet::new();
         let ended = ended::EndNotices::default();
@@ -135,7 +135,7 @@ impl Notifier {
             if addresses.is_empty() {
                 info!(site = %about.0, %text, "nobody is configured to be told");
             }
-            // One that fails has all of them told again: at least once, not exactly once.
+            // If one of them fails, all get the message again: at least once, not exactly once.
             let sends = addresses
                 .iter()
                 .map(|address| messenger.send(address, notice.clone()));
@@ -180,8 +180,9 @@ impl Notifier {
         }
     }
 
-    /// Says so until its site's record does: the actor of the site may have no room for that,
-    /// or die of something else. Until then it is under way, so that nobody is told twice.
+    /// Reports to the site's actor that a message was sent, until the site's record shows it: the
+    /// actor may have no room for that, or die of something else. Until then the message is under
+    /// way, so that it is not sent twice.
     fn say_that_it_is_out(&mut self, key: (SiteName, NotificationId), ctx: &mut Context<Self>) {
         if !owes(&self.shared.view.load(), &key) {
             return;
@@ -199,7 +200,7 @@ impl Notifier {
     }
 }
 
-/// Whether its site's record says that this is still to be sent.
+/// Returns true if the site's record has this as still to be sent.
 fn owes(view: &View, (site, id): &(SiteName, NotificationId)) -> bool {
     view.sites
         .get(site)

@@ -1,12 +1,12 @@
-//! The guard that tells the supervisor of a death.
+//! The guard that reports a death to the supervisor.
 
 use actix::Addr;
 
 use super::witness::{self, ActorTurn};
 use super::{ActorId, Died, Supervisor};
 
-/// Carried by every supervised actor. Dropped without having been disarmed, it
-/// reports the death: a panic drops the actor while unwinding.
+/// Carried by every supervised actor. Dropped without having been disarmed, it reports the death: a
+/// panic drops the actor while unwinding.
 #[derive(Debug)]
 pub struct LifeGuard {
     id: Option<Box<ActorId>>,
@@ -14,7 +14,7 @@ pub struct LifeGuard {
 }
 
 impl LifeGuard {
-    /// A guard for one life of an actor.
+    /// Makes the guard of one life of an actor.
     pub fn new(id: ActorId, supervisor: Addr<Supervisor>) -> Self {
         Self {
             id: Some(Box::new(id)),
@@ -22,7 +22,7 @@ impl LifeGuard {
         }
     }
 
-    /// The actor ends because its work is done.
+    /// Disarms the guard of an actor that ends because its work is done.
     pub fn disarm(&mut self) {
         self.id = None;
     }

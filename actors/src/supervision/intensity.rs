@@ -1,4 +1,4 @@
-//! How often an actor may die before more than a restart is due (as in OTP).
+//! Limits on how often an actor may die before more than a restart is due (as in OTP).
 
 use std::collections::VecDeque;
 
@@ -7,25 +7,25 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::ActorKind;
 
-/// What follows from a death.
+/// The consequence of a death.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartDecision {
-    /// Rebuild it after this pause (to be spread by the caller).
+    /// Rebuild the actor after this pause (to be spread by the caller).
     Restart(DurationMs),
-    /// Rebuild it no more; what it stood for is held, with a command to retry.
+    /// Rebuild it no more; its job or site is held, with a command to retry.
     Hold,
     /// The process must end: a supervisor above starts it anew.
     Exit,
 }
 
-/// How often is too often, and what then.
+/// The number of deaths that is too many, and the consequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
     /// This many deaths ...
     pub deaths: usize,
     /// ... within this time.
     pub within: DurationMs,
-    /// What follows.
+    /// The consequence.
     pub then: RestartDecision,
 }
 
@@ -63,17 +63,17 @@ pub fn limit(kind: ActorKind) -> Limit {
 pub struct Deaths(VecDeque<Timestamp>);
 
 impl Deaths {
-    /// Longest pause before a restart.
+    /// The longest pause before a restart.
     pub const PAUSE_MAX: DurationMs = DurationMs(5_000);
 
-    /// Whether any of them still counts towards the limit.
+    /// Returns true if any of them still counts towards the limit.
     pub fn count_still(&self, limit: Limit, now: Timestamp) -> bool {
         self.0
             .back()
             .is_some_and(|&last| now.since(last) <= limit.within)
     }
 
-    /// Takes in a death.
+    /// Records a death; returns its consequence.
     pub fn record(&mut self, limit: Limit, now: Timestamp) -> RestartDecision {
         if bug(Bug::ForgetDeaths) {
             self.0.clear();

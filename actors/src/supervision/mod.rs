@@ -1,8 +1,8 @@
-//! Supervision: who lives, who died, and what follows.
+//! Supervision of actors: their lives and deaths, and the consequences.
 //!
-//! actix's own supervisor restarts only what stopped politely, with its old
-//! state. Ours learns of a death from a guard that every actor carries, and
-//! rebuilds the actor from durable state, after a pause, within limits.
+//! actix's own supervisor restarts only actors that stopped politely, with their old state. Ours
+//! learns of a death from a guard that every actor carries, and rebuilds the actor from durable
+//! state, after a pause, within limits.
 
 #[cfg(test)]
 mod escalation_tests;
@@ -22,14 +22,14 @@ pub use supervisor::{Builder, Died, StartActor, Supervisor, SupervisorVerdict};
 
 use crate::settings::Settings;
 
-/// Which actor.
+/// The name of an actor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ActorId {
     /// The only writer to the store.
     Journal,
-    /// Gives out job ids, and knows where each job's actor is.
+    /// Gives out job ids, and passes commands on.
     Intake,
-    /// Sites' reports, bandwidths, catalogue.
+    /// The catalogue of logical files.
     Information,
     /// Decides which copies are needed.
     DataManager,
@@ -37,15 +37,15 @@ pub enum ActorId {
     CoAllocator,
     /// Decides when to claim.
     Claimer,
-    /// Tells administrators and users.
+    /// Sends messages to administrators and users.
     Notifier,
-    /// One site.
+    /// The actor of one site.
     Cluster(SiteName),
-    /// One unfinished job.
+    /// The actor of one unfinished job.
     Job(JobId),
-    /// One content at one site.
+    /// The actor of one content at one site.
     Transfer(Digest, SiteName),
-    /// When to claim for one job.
+    /// The timer for the claim of one job.
     ClaimTimer(JobId),
 }
 
@@ -82,7 +82,7 @@ impl ActorKind {
         ActorKind::ClaimTimer,
     ];
 
-    /// Its label in metrics and logs.
+    /// The kind's label in metrics and logs.
     pub fn as_str(self) -> &'static str {
         match self {
             ActorKind::Journal => "journal",
@@ -99,8 +99,9 @@ impl ActorKind {
         }
     }
 
-    /// Messages that may wait for one of its kind. Who asks and waits for the answer comes in
-    /// beyond that: there are as many of those as actors and commands under way.
+    /// Returns how many messages may wait for an actor of this kind. Messages whose sender waits
+    /// for the answer come in beyond that: there are as many of those as actors and commands under
+    /// way.
     pub fn mailbox_bound(self, settings: &Settings) -> usize {
         match self {
             ActorKind::Intake => settings.intake_bound,
@@ -119,7 +120,7 @@ impl ActorKind {
 }
 
 impl ActorId {
-    /// Its kind.
+    /// The actor's kind.
     pub fn kind(&self) -> ActorKind {
         match self {
             ActorId::Journal => ActorKind::Journal,

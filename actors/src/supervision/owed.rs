@@ -1,10 +1,10 @@
-//! An answer that an actor counts on, whatever becomes of the future that brings it.
+//! An answer that an actor counts on, whatever happens to the future that brings it.
 
 use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, Handler, Message};
 
-/// Held by a future that is not one of its actor's own: nobody sees it panic, or being
-/// dropped. Its actor then gets this message, instead of waiting for ever.
+/// Held by a future that is not one of its actor's own: nobody sees it panic, or being dropped. Its
+/// actor then gets this message, instead of waiting for ever.
 pub(crate) struct OwedAnswer<A, M>
 where
     A: Actor + Handler<M>,
@@ -31,14 +31,14 @@ where
         }
     }
 
-    /// The answer. An actor that is built anew waits for none.
+    /// Sends the answer. A rebuilt actor waits for none.
     pub(crate) async fn settle(mut self, answer: M) {
         let to = self.to.clone();
         self.otherwise = None;
         let _ = to.send(answer).await;
     }
 
-    /// The answer that it gets in any case, now.
+    /// Sends `otherwise` now.
     pub(crate) async fn settle_so(mut self) {
         if let Some(answer) = self.otherwise.take() {
             let _ = self.to.clone().send(answer).await;
@@ -55,7 +55,7 @@ where
 {
     fn drop(&mut self) {
         if let Some(otherwise) = self.otherwise.take() {
-            // Bounded by what the actor waits for: it asks once for each.
+            // Bounded by the number of answers that the actor waits for: it asks once for each.
             self.to.do_send(otherwise);
         }
     }

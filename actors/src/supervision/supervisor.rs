@@ -1,5 +1,5 @@
-//! The supervisor itself: the only actor without a guard, and without state
-//! worth keeping. It must not panic, so it does nothing but count and call.
+//! The supervisor itself: the only actor without a guard, and without state worth keeping. It must
+//! not panic, so it does nothing but count and call.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,26 +16,26 @@ use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 
-/// What the supervisor hands over when more than a restart is due.
+/// The escalation that is due when a restart is not enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SupervisorVerdict {
-    /// What the actor stood for is to be held.
+    /// The actor's job or site is to be held.
     Hold,
     /// The process must end.
     Exit,
 }
 
-/// Builds actors, and carries out verdicts.
+/// Builds actors, and carries out escalations.
 pub trait Builder: Send {
-    /// Starts a new life of an actor, from durable state. `restarted` tells a
-    /// life after a death from the first.
+    /// Starts a new life of an actor, from durable state. `restarted` distinguishes a life after a
+    /// death from the first.
     fn build(&self, id: &ActorId, guard: LifeGuard, restarted: bool);
 
-    /// Carries out a verdict.
+    /// Carries out an escalation.
     fn judge(&self, id: &ActorId, verdict: SupervisorVerdict);
 }
 
-/// Restarts actors that died.
+/// The actor that restarts actors that died.
 pub struct Supervisor {
     builder: Box<dyn Builder>,
     clock: Arc<dyn Clock>,
@@ -54,7 +54,7 @@ pub struct StartActor(pub ActorId);
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Died {
-    /// Which.
+    /// The actor.
     pub id: ActorId,
 }
 
@@ -76,8 +76,8 @@ impl Supervisor {
         }
     }
 
-    /// A panic while an actor is built is that actor's death, told by its guard;
-    /// the supervisor must outlive it, for nobody would start anything any more.
+    /// Builds an actor. A panic meanwhile is that actor's death, reported by its guard; the
+    /// supervisor must outlive it, for nobody would start anything any more.
     fn build(&self, id: &ActorId, guard: LifeGuard, rebuilt: bool) {
         witness::tell(id, ActorTurn::Built { anew: rebuilt });
         let builder = &self.builder;
@@ -87,9 +87,9 @@ impl Supervisor {
         }
     }
 
-    /// Deaths are remembered for as long as they count, most of all when many die.
+    /// Forgets deaths that count no more, most of all when many die.
     fn forget_old(&mut self, now: Timestamp) {
-        /// So few need no sweep.
+        /// The most deaths that need no sweep.
         const FEW: usize = 1_000;
         const SWEEP_MS: u64 = 120_000;
         if now.since(self.swept_at).0 > SWEEP_MS && self.deaths.len() > FEW {

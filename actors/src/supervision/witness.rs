@@ -1,36 +1,36 @@
-//! What becomes of actors, for whoever judges their supervisor. Nobody looks in a server.
+//! The lives of actors, for tests that judge the supervisor. A server has no witness.
 
 use std::cell::RefCell;
 
 use super::{ActorId, SupervisorVerdict};
 
-/// A turn in the life of an actor.
+/// An event in the life of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActorTurn {
-    /// It is to be built: for the first time, or anew after a death.
+    /// The actor is to be built: for the first time, or anew after a death.
     Built {
-        /// Which of the two.
+        /// True after a death.
         anew: bool,
     },
-    /// It died.
+    /// The actor died.
     Died,
-    /// More than a new life followed.
+    /// An escalation followed.
     Judged(SupervisorVerdict),
 }
 
-/// Sees the lives of actors.
+/// A function that sees the lives of actors.
 pub type Witness = Box<dyn FnMut(&ActorId, ActorTurn)>;
 
 thread_local! {
     static WITNESS: RefCell<Option<Witness>> = const { RefCell::new(None) };
 }
 
-/// From now on `witness` sees the lives of actors on this thread; `None`: nobody does.
+/// Makes `witness` see the lives of actors on this thread from now on; `None` ends that.
 pub fn watch_lives(witness: Option<Witness>) {
     WITNESS.set(witness);
 }
 
-/// A life takes a turn.
+/// Records an event in a life.
 pub(crate) fn tell(id: &ActorId, turn: ActorTurn) {
     // Actors may die with their thread.
     let _ = WITNESS.try_with(|witness| {

@@ -1,4 +1,4 @@
-//! What happens to a copy, in metrics and in the log.
+//! Counts the events of copies in the metrics, and logs them.
 
 use cospan_domain::transfer::event::{CopyEvent, CopyEventKind};
 use cospan_domain::transfer::state::{CopyPhase, CopyRecord};

@@ -27,42 +27,42 @@ use crate::shared::Shared;
 use crate::steps::{DecidedStep, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
 
-/// Before a call that failed is made again: at first, doubling, and at most.
+/// The pauses before a call that failed is made again: at first, doubling, and at most.
 const RETRY: DurationMs = DurationMs(1_000);
 const RETRY_MAX: DurationMs = DurationMs(15_000);
-/// Before a source is looked for again where a site is yet to answer at all.
+/// The pause before a source is looked for again while a site has not answered at all yet.
 const SOURCE_SOON: DurationMs = DurationMs(500);
 
-/// One copy of one content at one site, for all who need it there.
+/// The actor of one copy: one content at one site, for all who need it there.
 pub struct TransferActor {
     pub(super) shared: Arc<Shared>,
     pub(super) key: CopyKey,
     steps: Steps<CopyMachine>,
-    /// What the journal has of it.
+    /// The record that the journal has.
     stored: Option<Arc<CopyRecord>>,
     dirty: Dirty,
-    /// A call to the site is under way: one at a time, so that no answer
-    /// overtakes a later order.
+    /// A call to the site is under way: one at a time, so that no answer overtakes a later request.
     calling: bool,
-    /// Effects that failed or are to be repeated: not again before.
+    /// Effects that failed or are to be repeated, with the time before which they are not made
+    /// again.
     not_before: Vec<(CopyEffect, Timestamp)>,
-    /// An order to delete that an earlier life gave can take effect until then.
+    /// The time until which a request to delete that an earlier life made can take effect.
     settled_at: Timestamp,
-    /// Calls that failed in a row.
+    /// The number of calls that failed in a row.
     failures: u32,
     pub(super) watch: Option<TryWatch>,
-    /// When all is expected to be there, as the link promised at the start.
+    /// The expected end, as the link promised at the start.
     pub(super) promised: Option<Timestamp>,
-    /// Jobs for which the store was asked whether it still has the content.
+    /// Jobs for which the store was asked if it still has the content.
     verified: OrdSet<JobId>,
     wake: Option<(Timestamp, SpawnHandle)>,
     guard: LifeGuard,
 }
 
 impl TransferActor {
-    /// A new life. `record` is what the journal has of the copy, `blank` what it begins as. Nothing else is
-    /// handed over from an earlier life: an order that may have been given is
-    /// given again under the same nonce, and joins what runs.
+    /// Begins a new life. `record` is what the journal has of the copy, `blank` what it begins as.
+    /// Nothing else is handed over from an earlier life: a request that may have been made is made
+    /// again under the same nonce, and joins the copying that runs.
     pub fn new(
         shared: Arc<Shared>,
         key: CopyKey,
@@ -108,7 +108,7 @@ impl TransferActor {
     fn look(&mut self, ctx: &mut Context<Self>) {
         self.dirty.take();
         if self.steps.is_writing() {
-            // What is looked at now would be decided on the old state; look again after.
+            // A look now would be decided on the old state; look again after.
             self.dirty.owe();
             return;
         }
@@ -129,7 +129,7 @@ impl TransferActor {
         self.turn(ctx);
     }
 
-    /// The durable step.
+    /// Decides the durable step.
     fn turn(&mut self, ctx: &mut Context<Self>) {
         if self.steps.is_writing() {
             return;
@@ -185,7 +185,7 @@ impl TransferActor {
         due.iter().map(CopyEffect::name).collect()
     }
 
-    /// The record moved on without us: never overwrite, take what is there.
+    /// Loads the record anew, which changed without us: never overwrite it.
     fn reload(&mut self, ctx: &mut Context<Self>) {
         self.stored = self.shared.view.load().copies.get(&self.key).cloned();
         let content = self.record().content;
@@ -199,7 +199,7 @@ impl TransferActor {
         self.go_on(ctx);
     }
 
-    /// Takes up what came in while a write was under way, and what is due.
+    /// Takes up what came in while a write was under way, and performs what is due.
     fn go_on(&mut self, ctx: &mut Context<Self>) {
         if self.dirty.owed() {
             self.look(ctx);
@@ -208,7 +208,7 @@ impl TransferActor {
         }
     }
 
-    /// Start, restart, hint and timer all run this line.
+    /// Performs the effects that are due. Start, restart, hint and timer all run this line.
     fn perform_due(&mut self, ctx: &mut Context<Self>) {
         if self.record().is_gone() && self.stored.is_none() {
             self.retire_or_begin_anew(ctx);
@@ -229,15 +229,15 @@ impl TransferActor {
             match &effect {
                 CopyEffect::Look => return self.tell(CopyCommand::Look, ctx),
                 CopyEffect::ChooseSource { .. } => {
-                    // Whatever comes of it, not again at once.
+                    // With any outcome, not again at once.
                     self.put_off(&effect, SOURCE_SOON);
                     if let Some(command) = self.choose_source() {
                         return self.tell(command, ctx);
                     }
                 }
                 CopyEffect::WatchCopy(order) => self.begin_watch(order, now),
-                // A job may have been placed here before the deletion was durable, and
-                // count on the copy.
+                // A job may have been placed here before the deletion was durable, and count on the
+                // copy.
                 CopyEffect::DeleteContent { .. } if self.is_needed() && !deletes_needed() => {
                     return self.look(ctx);
                 }
@@ -284,7 +284,7 @@ impl TransferActor {
         match outcome {
             CallOutcome::Tell(command) => {
                 self.failures = 0;
-                // Rejected, it would be due again at once.
+                // A rejected command would be due again at once.
                 self.put_off(effect, RETRY);
                 self.tell(command, ctx);
             }
@@ -317,9 +317,9 @@ impl TransferActor {
         }
     }
 
-    /// Once for each job that comes to need a whole copy: is it still there?
-    /// A store may have been emptied behind our back. A site that does not
-    /// answer says nothing; the next job asks again.
+    /// Asks the store, once for each job that comes to need a whole copy, if the copy is still
+    /// there: a store may have been emptied behind our back. A site that does not answer says
+    /// nothing; the next job asks again.
     fn verify(&mut self, ctx: &mut Context<Self>) {
         let CopyPhase::Ready { nonce, .. } = self.record().phase else {
             return;
@@ -353,7 +353,7 @@ impl TransferActor {
     fn set_wake(&mut self, ctx: &mut Context<Self>) {
         let now = self.now();
         let state = CopyMachine::next_wake(self.record(), &self.parameters(), now);
-        // What a call under way comes to will wake us anyway.
+        // The result of a call under way will wake us anyway.
         let again = self
             .not_before
             .iter()
@@ -378,7 +378,7 @@ impl TransferActor {
         }
     }
 
-    /// Nothing is left of it, and nothing is known of it in the journal.
+    /// Retires when nothing is left of the copy, and the journal knows nothing of it.
     fn retire_or_begin_anew(&mut self, ctx: &mut Context<Self>) {
         if !self.record().is_needed() && self.is_needed() {
             self.look(ctx);

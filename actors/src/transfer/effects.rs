@@ -1,5 +1,5 @@
-//! Has the site do what is due for a copy. Every order may be given again: the
-//! site joins what runs under the same nonce, and deletes what is not there.
+//! Has the site do what is due for a copy. Every request may be made again: the site joins the
+//! copying that runs under the same nonce, and passes over a deletion that has been done.
 
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::transfer::command::{CopyCommand, SeenCopy, StartAnswer};
@@ -19,14 +19,14 @@ use crate::chaos::{self, CrashPoint};
 use crate::cluster::Call;
 use crate::shared::Shared;
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub(super) enum CallOutcome {
-    /// To be told to the copy.
+    /// A command for the copy.
     Tell(CopyCommand),
-    /// How the copy under this nonce is doing.
+    /// The status of the copy under this nonce.
     Status(Nonce, CopyStatus),
-    /// Whether the store has the content of a copy that is taken to be whole.
+    /// True if the store has the content of a copy that is taken to be whole.
     Has(Nonce, bool),
     /// Not done, or not known to be: again, after a while.
     Again(SiteError),
@@ -34,7 +34,7 @@ pub(super) enum CallOutcome {
 
 type PendingCall = BoxFuture<'static, CallOutcome>;
 
-/// Starts a call for an effect; `None` for what needs no site.
+/// Starts a call for an effect; `None` if it needs no site.
 pub(super) fn call_for(
     shared: &Shared,
     key: &CopyKey,
@@ -52,7 +52,7 @@ pub(super) fn call_for(
     })
 }
 
-/// Asks whether the store still has what it had.
+/// Asks if the store still has the content.
 pub(super) fn verify(shared: &Shared, key: &CopyKey, nonce: Nonce) -> PendingCall {
     let digest = key.0;
     let has = call(shared, key, CallKind::HasContent, move |site| {
@@ -63,7 +63,7 @@ pub(super) fn verify(shared: &Shared, key: &CopyKey, nonce: Nonce) -> PendingCal
 
 type BoxedSite = std::sync::Arc<dyn Site>;
 
-/// One call to the destination, through its cluster actor.
+/// Makes one call to the destination, through its site actor.
 fn call<T: Send + 'static>(
     shared: &Shared,
     (_, site): &CopyKey,
@@ -109,7 +109,7 @@ fn order(shared: &Shared, (_, to): &CopyKey, copy: &CopyRecord, order: &Try) -> 
             place: order.source.place.clone(),
         },
         nonce: format!("{}-{}", shared.instance, order.nonce),
-        // The whole link's: the copies at a site share it out among themselves.
+        // The bandwidth of the whole link: the copies at a site share it out among themselves.
         limit: (link.0 != link.1)
             .then(|| shared.settings.links.get(&link).copied())
             .flatten(),
@@ -131,7 +131,7 @@ fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pe
             Err(SiteError::Refused(detail) | SiteError::Unfit(detail)) => {
                 answered(StartAnswer::Refused(detail.into()))
             }
-            // Nobody's error, and nothing happened.
+            // No error of anybody, and nothing happened.
             Err(
                 error @ (SiteError::NotSent(_)
                 | SiteError::LockedOut(_)
@@ -151,7 +151,7 @@ fn watch(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pe
     answer(status, move |status| CallOutcome::Status(nonce, status))
 }
 
-/// Whole is whole, also when the order to stop came late.
+/// Stops a copy. A copy that was whole before the request to stop came counts as whole.
 fn stop(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
     let nonce = attempt.nonce;
     let order = order(shared, key, copy, attempt);
@@ -206,7 +206,7 @@ fn delete(shared: &Shared, key: &CopyKey, nonce: Nonce) -> PendingCall {
     })
 }
 
-/// What a status means to the copy; `None` for one that runs, which is watched.
+/// Translates a status for the copy; an error for one that runs, which is watched.
 pub(super) fn seen(status: CopyStatus) -> Result<SeenCopy, Bytes> {
     Ok(match status {
         CopyStatus::Running { done } => return Err(done),

@@ -1,4 +1,4 @@
-//! What a transfer can see: how its copy is doing, and where it could come from.
+//! The state outside that a transfer sees: the progress of its copy, and its possible sources.
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::site::availability::serves_files;
@@ -32,7 +32,7 @@ impl TransferActor {
         }
     }
 
-    /// What the site told of the copy, as a command, and when to ask again.
+    /// Translates the site's report on the copy into a command, and returns when to ask again.
     pub(super) fn observed(
         &mut self,
         nonce: Nonce,
@@ -55,7 +55,7 @@ impl TransferActor {
         (CopyCommand::Observed { nonce, seen }, pause)
     }
 
-    /// When all is expected to be there: by the pace seen, else as the link promises.
+    /// Returns when all is expected to be there: by the pace seen, else as the link promises.
     fn expected(&self, now: Timestamp) -> Option<Timestamp> {
         let size = self.record().content.size;
         self.watch
@@ -63,7 +63,7 @@ impl TransferActor {
             .or(self.promised)
     }
 
-    /// Puts up how far the copy is while it is being made.
+    /// Publishes the progress of the copy while it is being made.
     pub(super) fn show_progress(&mut self) {
         let (digest, site) = &self.key;
         let now = self.shared.clock.now();
@@ -82,8 +82,8 @@ impl TransferActor {
         }
     }
 
-    /// The copy is whole: what its last try moved while it was watched measures the link. Not
-    /// a chunk: reading the file that it is cut from takes time that no link would save.
+    /// Measures the link by a whole copy: by what its last try moved while it was watched. Not by a
+    /// chunk: reading the file that it is cut from takes time that no link would save.
     pub(super) fn measure(&self, completed: &CopyRecord) {
         if completed.chunk.is_some() {
             return;
@@ -99,8 +99,8 @@ impl TransferActor {
         }
     }
 
-    /// The settings of copies; where room for them is bounded, or some are kept as replicas,
-    /// age is not all that matters.
+    /// The settings of copies. Where room for them is bounded, or some are kept as replicas, age is
+    /// not all that matters.
     pub(super) fn parameters(&self) -> CopyParameters {
         let mut parameters = self.shared.settings.transfer.clone();
         if let Some(staging) = self.shared.settings.staging.get(&self.key.1) {
@@ -110,7 +110,7 @@ impl TransferActor {
         parameters
     }
 
-    /// Chooses where to copy from; `None` while a site that has it is yet to answer.
+    /// Chooses a source; `None` while a site that has the content is yet to answer.
     pub(super) fn choose_source(&mut self) -> Option<CopyCommand> {
         let record = self.record().clone();
         let (_, to) = &self.key;

@@ -1,5 +1,5 @@
-//! The data manager: sees to it that every copy that is needed, or of which
-//! something is left, has its actor. It keeps nothing that it could not read again.
+//! The data manager: makes sure that every copy that is needed, or of which something is left, has
+//! its actor. It keeps nothing that it could not read again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::chaos::{self, CrashPoint};
 use crate::shared::Shared;
 use crate::supervision::{ActorId, ActorKind, LifeGuard};
 
-/// Copies gone over in one go; the rest waits for its turn behind other work.
+/// The number of copies gone over in one go; the rest waits for its turn behind other work.
 const SLICE: usize = 256;
 
-/// Starts transfers, and asks them to look.
+/// The actor that starts transfers, and asks them to look.
 pub struct DataManager {
     shared: Arc<Shared>,
     dirty: Dirty,
@@ -26,13 +26,13 @@ pub struct DataManager {
     _guard: LifeGuard,
 }
 
-/// The rest waits.
+/// Goes on with the copies that wait.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 struct GoOn;
 
 impl DataManager {
-    /// A new life.
+    /// Begins a new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
         Self {
             shared,
@@ -43,7 +43,7 @@ impl DataManager {
         }
     }
 
-    /// Everything that is needed or there, by what is durable.
+    /// Lists all copies that are needed or there, by what is durable.
     fn all(&self) -> BTreeSet<CopyKey> {
         let view = self.shared.view.load();
         let pinned = view.files.values().flat_map(|file| pins(file));
@@ -62,7 +62,7 @@ impl DataManager {
                 continue;
             }
             let wanted = view.copies.contains_key(&key) || is_needed(&view, &key);
-            // What is left at a site that is not configured waits until it is again.
+            // A copy at a site that is not configured waits until the site is again.
             if wanted && self.shared.sites.contains_key(&key.1) {
                 let (digest, site) = key;
                 self.shared.start(ActorId::Transfer(digest, site));

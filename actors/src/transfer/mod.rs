@@ -1,9 +1,8 @@
-//! Copies of content at sites: one actor per (content, site), and the manager
-//! that sees to it that each copy that is needed, or is still there, has one.
+//! Copies of content at sites: one actor per (content, site), and the manager that makes sure that
+//! each copy that is needed, or is still there, has one.
 //!
-//! Who needs a copy is read from the records of jobs, the catalogue and other
-//! copies, never counted, so that a crash cannot leave a file behind that nobody
-//! accounts for.
+//! The needs for a copy are read from the records of jobs, the catalogue and other copies, never
+//! counted, so that a crash cannot leave a file behind that nobody accounts for.
 
 mod account;
 mod actor;
@@ -31,5 +30,5 @@ pub(crate) use promised::{Promise, room_for, staged};
 pub use staging::kept;
 pub(crate) use staging::unused_at;
 
-/// Which copy: the content, and the site that is to have it.
+/// The key of a copy: the content, and the site that is to have it.
 pub type CopyKey = (Digest, SiteName);

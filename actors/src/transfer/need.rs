@@ -1,4 +1,4 @@
-//! Who needs a copy, and what it is a copy of: read from the view.
+//! The needs for a copy, and its content: read from the view.
 
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::content::{Chunk, Content};
@@ -10,12 +10,12 @@ use cospan_domain::transfer::state::CopyRecord;
 use super::CopyKey;
 use crate::api::View;
 
-/// Whether a job, the catalogue or another copy needs this one.
+/// Returns true if a job, the catalogue or another copy needs this one.
 pub fn is_needed(view: &View, key: &CopyKey) -> bool {
     view.needs.contains_key(key) || is_pinned(view, key) || is_read(view, key)
 }
 
-/// A copy that does not exist yet: what is to be copied; `None` if nothing tells.
+/// Makes the record of a copy that does not exist yet; `None` if nothing tells its content.
 pub fn blank_of(view: &View, key: &CopyKey) -> Option<CopyRecord> {
     let recorded = view.copies.get(key).map(|copy| (copy.content, copy.chunk));
     let named = || files_with(view, key.0).find_map(|file| Some(file.entry.as_ref()?.content));
@@ -37,7 +37,7 @@ pub fn blank_of(view: &View, key: &CopyKey) -> Option<CopyRecord> {
     })
 }
 
-/// Files of the catalogue that stand for some content.
+/// Lists the files of the catalogue that stand for some content.
 pub(super) fn files_with(view: &View, digest: Digest) -> impl Iterator<Item = &FileRecord> {
     let names = view.names.get(&digest).into_iter().flatten();
     names
@@ -45,7 +45,7 @@ pub(super) fn files_with(view: &View, digest: Digest) -> impl Iterator<Item = &F
         .map(AsRef::as_ref)
 }
 
-/// Copies of some content at any site.
+/// Lists the copies of some content at any site.
 pub(super) fn copies_of(view: &View, digest: Digest) -> impl Iterator<Item = &CopyRecord> {
     // No name of a site comes before this one.
     let first = cospan_domain::ids::SiteName::new("A").ok();
@@ -56,7 +56,7 @@ pub(super) fn copies_of(view: &View, digest: Digest) -> impl Iterator<Item = &Co
         .map(|(_, copy)| copy.as_ref())
 }
 
-/// Copies that a file of the catalogue keeps where they are.
+/// Lists the copies that a file of the catalogue keeps where they are.
 pub(crate) fn pins(file: &FileRecord) -> impl Iterator<Item = CopyKey> {
     let replicas = file.entry.iter().flat_map(|entry| &entry.replicas);
     replicas.filter_map(|(site, place)| match place {
@@ -65,7 +65,7 @@ pub(crate) fn pins(file: &FileRecord) -> impl Iterator<Item = CopyKey> {
     })
 }
 
-/// The other copy that this one reads from, or may yet resume from.
+/// Returns the other copy that this one reads from, or may yet resume from.
 pub(crate) fn source_key(copy: &CopyRecord) -> Option<CopyKey> {
     let source = &copy.current_try()?.source;
     match source.place {
@@ -80,7 +80,7 @@ fn is_pinned(view: &View, key: &CopyKey) -> bool {
         .any(|pin| pin == *key)
 }
 
-/// By another copy of the same, or by a chunk that is cut from it.
+/// Returns true if another copy of the same reads this one, or a chunk that is cut from it.
 fn is_read(view: &View, key: &CopyKey) -> bool {
     let cuts = view.cuts.get(&key.0).into_iter().flatten();
     let cuts = cuts

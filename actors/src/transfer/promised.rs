@@ -1,9 +1,9 @@
-//! Input of jobs that were offered sites and have not decided: it counts against the room
-//! for copies there until they have, or else two plans made at the same time would share it.
+//! Input of jobs that got a proposal and have not decided. It counts against the room for copies at
+//! the sites until they have; otherwise two plans made at the same time would share it.
 //!
-//! A promise belongs to the future that takes a plan to its job. A job's decision is in the
-//! view before its answer is here, so nothing is counted by nobody in between. An actor that
-//! dies answers nothing, and may have written what it decided: then the journal is waited for.
+//! A deduction belongs to the future that takes a plan to its job. A job's decision is in the view
+//! before its answer is here, so input is always counted by one of the two. An actor that dies
+//! answers nothing, and may have written what it decided: then the journal is waited for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use crate::api::view::StagedContents;
 use crate::journal::{Append, JournalChange};
 use crate::shared::Shared;
 
-/// All promises.
+/// All deductions of room for copies.
 #[derive(Debug, Default)]
 pub struct StagingDeductions(Mutex<StagingDemand>);
 
@@ -31,40 +31,40 @@ struct StagingDemand {
     sites: BTreeMap<SiteName, StagingAtSite>,
 }
 
-/// What is promised room at one site.
+/// The room that is deducted at one site.
 #[derive(Debug, Default)]
 struct StagingAtSite {
-    /// Each with how many promises count on it.
+    /// The contents, each with the number of deductions that count on it.
     contents: OrdMap<Content, u32>,
-    /// What jobs needed there when this was last added up.
+    /// The content that jobs needed there when this was last added up.
     needed: OrdMap<Digest, Bytes>,
-    /// What the promised takes beside that: kept, as there may be as many promises as jobs.
+    /// The bytes that the deductions take beside that: kept, as there may be as many as jobs.
     beside: Bytes,
 }
 
-/// What is staged at one site for jobs, and for those that may come to need it any moment.
+/// Content that is staged at one site for jobs, and for those that may come to need it any moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StagedThere {
-    /// All of it together.
+    /// The sum of the bytes.
     bytes: Bytes,
     needed: OrdMap<Digest, Bytes>,
     promised: OrdMap<Content, u32>,
 }
 
-/// The same of every site where that is bounded.
+/// The staged content of every site where room is bounded.
 #[derive(Debug, Default)]
 pub(crate) struct StagedBySite(BTreeMap<SiteName, StagedThere>);
 
-/// Whether there is room.
+/// The answer to a check for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RoomAnswer {
     pub(crate) is_there: bool,
-    /// How many contents were looked at to find out.
+    /// The number of contents that were looked at to find out.
     pub(crate) looks: u32,
 }
 
 impl StagingAtSite {
-    /// Follows what jobs need; how many contents had to be looked at for that.
+    /// Follows the needs of jobs; returns how many contents had to be looked at for that.
     fn follow(&mut self, needed: &OrdMap<Digest, Bytes>) -> u32 {
         if self.needed.ptr_eq(needed) || (self.needed.is_empty() && needed.is_empty()) {
             return 0;
@@ -100,7 +100,7 @@ impl StagingAtSite {
     }
 }
 
-/// One of them; over when it is dropped.
+/// A deduction; over when it is dropped.
 pub(crate) struct Promise {
     shared: Arc<Shared>,
     number: u64,
@@ -113,7 +113,7 @@ impl StagingDeductions {
 }
 
 impl StagingDemand {
-    /// What is staged at a site, and how many contents were looked at to find out.
+    /// Returns what is staged at a site, and how many contents were looked at to find out.
     fn staged(&mut self, view: &View, site: &SiteName) -> (StagedThere, u32) {
         let StagedContents {
             contents: needed,
@@ -150,7 +150,7 @@ impl StagedThere {
 }
 
 impl StagedBySite {
-    /// What copies may still take of a site, if that is bounded.
+    /// Returns what copies may still take of a site, if that is bounded.
     pub(crate) fn left_at(&self, shared: &Shared, site: &SiteName) -> Option<Bytes> {
         let budget = budget(shared, site)?;
         let there = self.0.get(site)?;
@@ -165,7 +165,7 @@ impl cospan_domain::placement::StagedLookup for StagedBySite {
 }
 
 impl Promise {
-    /// Room for the input of these placements; `None` where no room is bounded.
+    /// Deducts room for the input of these placements; `None` where no room is bounded.
     pub(crate) fn of<'a>(
         shared: &Arc<Shared>,
         placements: impl Iterator<Item = &'a Placement>,
@@ -192,7 +192,8 @@ impl Promise {
         })
     }
 
-    /// Ends it once the job's decision is in the view; `taken` if its answer says that it is.
+    /// Ends the deduction once the job's decision is in the view; `taken` if its answer says that
+    /// it is.
     pub(crate) async fn end(self, taken: bool) {
         if !taken {
             // Fails only while the process ends.
@@ -219,8 +220,8 @@ impl Drop for Promise {
     }
 }
 
-/// What copies for jobs take of the sites where that is bounded, also those that are yet to be
-/// made, and those for jobs that may come to need them any moment.
+/// Returns what copies for jobs take of the sites where that is bounded. Copies that are yet to be
+/// made count, and those for jobs that may come to need them any moment.
 pub(crate) fn staged(shared: &Shared, view: &View) -> StagedBySite {
     let mut promises = shared.promised.lock();
     let bounded = shared
@@ -235,8 +236,8 @@ pub(crate) fn staged(shared: &Shared, view: &View) -> StagedBySite {
     )
 }
 
-/// Whether the input of these placements still has room, beside all that has been decided or
-/// promised since they were planned.
+/// Checks that the input of these placements still has room, beside all that has been decided or
+/// deducted since they were planned.
 pub(crate) fn room_for(shared: &Shared, view: &View, placements: &[Placement]) -> RoomAnswer {
     let mut wanted: BTreeMap<SiteName, BTreeSet<Content>> = BTreeMap::new();
     for (site, content) in bounded(shared, placements.iter()) {
@@ -259,12 +260,12 @@ pub(crate) fn room_for(shared: &Shared, view: &View, placements: &[Placement]) -
     room
 }
 
-/// The most that copies for jobs may take of a site, if that is bounded.
+/// Returns the most that copies for jobs may take of a site, if that is bounded.
 fn budget(shared: &Shared, site: &SiteName) -> Option<Bytes> {
     shared.settings.staging.get(site)?.budget
 }
 
-/// Input that is staged at sites with so much room only.
+/// Lists the input that is staged at sites where room is bounded.
 fn bounded<'a>(
     shared: &Shared,
     placements: impl Iterator<Item = &'a Placement>,

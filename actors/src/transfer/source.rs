@@ -1,4 +1,4 @@
-//! Where content can be copied from now.
+//! The places from which content can be copied now.
 
 use std::collections::BTreeSet;
 
@@ -16,36 +16,36 @@ use crate::api::View;
 /// A file at a site.
 pub(super) type SourceReplica = (SiteName, FilePlace);
 
-/// How a site stands as a source.
+/// The standing of a site as a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Serving {
-    /// Its files can be read.
+    /// The site's files can be read.
     Yes,
     /// Not now: it does not answer, or is in maintenance.
     No,
-    /// We have not heard of it since our start.
+    /// It has not answered since our start.
     Unknown,
 }
 
-/// What came of looking for a source.
+/// The result of looking for a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SourceChoice {
-    /// This one.
+    /// This source.
     Source(Chosen),
-    /// Soon known: a site that has it is yet to answer for the first time.
+    /// Soon known: a site that has the content is yet to answer for the first time.
     NotYet,
-    /// None.
+    /// No source.
     Nothing {
         /// Waiting does not help.
         hopeless: bool,
-        /// Why, for people.
+        /// The reason, for people.
         detail: String,
     },
 }
 
-/// Everything that is known to hold the content: files of the catalogue, whole
-/// copies at other sites, and outputs of jobs that are to be collected there. A
-/// chunk is cut from a file of the catalogue, or from a whole copy of it at any site.
+/// Lists all that is known to have the content: files of the catalogue, whole copies at other
+/// sites, and outputs of jobs that are to be collected there. A chunk is cut from a file of the
+/// catalogue, or from a whole copy of it at any site.
 pub(super) fn replicas(
     view: &View,
     key: &CopyKey,
@@ -56,7 +56,7 @@ pub(super) fn replicas(
     let file = chunk.map_or(*digest, |chunk| chunk.of.digest);
     let named = files_with(view, file)
         .flat_map(|file| file.entry.iter().flat_map(|entry| entry.replicas.clone()))
-        // What the catalogue has in a store is a copy, and counts while it is whole.
+        // A replica of the catalogue in a store is a copy, and counts while it is whole.
         .filter(|(_, place)| match place {
             FilePlace::Store(_) => false,
             FilePlace::User(_) | FilePlace::Output(..) => true,
@@ -74,7 +74,7 @@ pub(super) fn replicas(
     named.chain(copies).chain(outputs).collect()
 }
 
-/// Outputs of a job that are to be brought to this site and have this content.
+/// Lists the outputs of a job that are to be brought to this site and have this content.
 fn outputs(job: &Job, (digest, to): &CopyKey, instance: InstanceId) -> Vec<SourceReplica> {
     let found = job.specified().flat_map(|(index, component, spec)| {
         let tag = job.tag(instance, index);

@@ -1,9 +1,9 @@
-//! How much copies take of a site, and which of them are kept for later jobs.
+//! The space that copies take at a site, and the copies that are kept for later jobs.
 //!
-//! Both are read from what is durable, never counted. What jobs need counts against the
-//! budget of the site, which placement keeps to. Of what nobody needs, the latest used is
-//! kept as far as the site keeps replicas, and what does not fit beside what jobs need goes at
-//! once; users' own files and what they registered are no part of this.
+//! Both are read from what is durable, never counted. Copies that jobs need count against the
+//! budget of the site, which placement keeps to. Of those that nobody needs, the latest used are
+//! kept as far as the site keeps replicas, and those that do not fit beside what jobs need go at
+//! once. Users' own files and what they registered are no part of this.
 
 use cospan_domain::catalogue::state::CatalogueEntry;
 use cospan_domain::ids::SiteName;
@@ -14,11 +14,11 @@ use super::need::copies_of;
 use crate::api::View;
 use crate::settings::Staging;
 
-/// Until it is looked at again: whatever needs its space makes it look.
+/// The time until a kept copy is looked at again: a need for its space makes it look earlier.
 const KEPT: DurationMs = DurationMs::from_secs(366 * 86_400);
 
-/// How long a copy stays once nobody needs it, where others stay for `aged`. The latest used
-/// ones stay as replicas as far as there is room for those, and none that does not fit beside
+/// Returns how long a copy stays once nobody needs it, where others stay for `aged`. The latest
+/// used ones stay as replicas as far as there is room for those, and none that does not fit beside
 /// what jobs need.
 pub(super) fn stays(
     view: &View,
@@ -55,12 +55,12 @@ pub(super) fn stays(
     }
 }
 
-/// A chunk serves no job but its own.
+/// Returns true for a whole copy: a chunk serves no job but its own.
 fn serves_others(copy: &CopyRecord) -> bool {
     copy.chunk.is_none()
 }
 
-/// Whole copies at a site that nobody needs, and since when.
+/// Lists whole copies at a site that nobody needs, and since when.
 pub(crate) fn unused_at<'a>(
     view: &'a View,
     site: &'a SiteName,
@@ -76,7 +76,7 @@ fn unused_since(copy: &CopyRecord) -> Option<Timestamp> {
     }
 }
 
-/// Sites with a whole copy of a file that the catalogue does not list there.
+/// Lists the sites with a whole copy of a file that the catalogue does not list there.
 pub fn kept<'a>(
     view: &'a View,
     entry: &'a CatalogueEntry,

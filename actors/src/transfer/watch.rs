@@ -4,20 +4,20 @@ use cospan_domain::transfer::progress::TryProgress;
 use cospan_domain::transfer::state::Nonce;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
-/// What was seen of the try under way.
+/// Observations of the try under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TryWatch {
     nonce: Nonce,
     progress: TryProgress,
     began: Timestamp,
-    /// The first observation: what was there before says nothing about the pace.
+    /// The first observation: bytes that were there before say nothing about the pace.
     base: Option<(Bytes, Timestamp)>,
-    /// The site did not tell last time: that nothing was seen to arrive says nothing.
+    /// The site did not answer last time: so an absence of new bytes says nothing.
     blind: bool,
 }
 
 impl TryWatch {
-    /// Between two looks at a copy, at least and at most.
+    /// The shortest and the longest pause between two looks at a copy.
     pub(super) const POLL_MIN: DurationMs = DurationMs(100);
     const POLL_MAX: DurationMs = DurationMs(5_000);
 
@@ -32,17 +32,17 @@ impl TryWatch {
         }
     }
 
-    /// Whether this is the try that is watched.
+    /// Returns true if this is the try that is watched.
     pub(super) fn is_of(&self, nonce: Nonce) -> bool {
         self.nonce == nonce
     }
 
-    /// The site did not tell.
+    /// Notes that the site did not answer.
     pub(super) fn saw_nothing(&mut self) {
         self.blind = true;
     }
 
-    /// Takes an observation; for how long nothing has arrived.
+    /// Takes an observation; returns for how long nothing has arrived.
     pub(super) fn saw(&mut self, done: Bytes, now: Timestamp) -> DurationMs {
         if std::mem::take(&mut self.blind) {
             self.progress.moved_at = now;
@@ -53,7 +53,7 @@ impl TryWatch {
         self.progress.observe(done, now)
     }
 
-    /// When all is expected to be there, by the pace that was seen.
+    /// Returns when all is expected to be there, by the pace that was seen.
     pub(super) fn expected(&self, size: Bytes, now: Timestamp) -> Option<Timestamp> {
         let (base, since) = self.base?;
         let rest = |bytes: Bytes| Bytes(bytes.0.saturating_sub(base.0));
@@ -64,20 +64,20 @@ impl TryWatch {
         since_base.expected_at(rest(size), since, now)
     }
 
-    /// What arrived since the first look, and in which time, of a try that is whole now;
-    /// `None` if it was not seen to arrive.
+    /// Returns the bytes that arrived since the first look, and in which time, of a try that is
+    /// whole now; `None` if it was not seen to arrive.
     pub(super) fn moved(&self, size: Bytes, now: Timestamp) -> Option<(Bytes, DurationMs)> {
         let (base, since) = self.base.filter(|_| !self.blind)?;
         Some((Bytes(size.0.saturating_sub(base.0)), now.since(since)))
     }
 
-    /// Bytes seen so far.
+    /// The bytes seen so far.
     pub(super) fn done(&self) -> Bytes {
         self.progress.done
     }
 
-    /// When to look again: short copies often, so that they do not keep a job
-    /// waiting, long ones seldom, and at the end that is expected.
+    /// Returns when to look again: short copies often, so that they do not keep a job waiting, long
+    /// ones seldom, and at the end that is expected.
     pub(super) fn next_look(&self, expected: Option<Timestamp>, now: Timestamp) -> DurationMs {
         let quarter = DurationMs(now.since(self.began).0 / 4);
         let left = expected.map_or(Self::POLL_MAX, |end| end.since(now));

@@ -52,7 +52,7 @@ fn main() {
     }
 }
 
-/// What the oracles found first.
+/// Runs one seed and returns the first problem that the oracles found.
 fn judged(number: u64, size: CampaignSize) -> Option<String> {
     match seed(number, size) {
         Ok(verdict) if verdict.holds() => None,
@@ -61,8 +61,8 @@ fn judged(number: u64, size: CampaignSize) -> Option<String> {
     }
 }
 
-/// Ends the process if a seed takes too long: time on a processor counts, so that one
-/// that others kept waiting, or that was stopped for a while, is not at fault.
+/// Ends the process if a seed takes too long. The limit is processor time, so a seed that had to
+/// wait for others, or was stopped for a while, is not blamed.
 fn watch(begun: Arc<AtomicU64>, limit_seconds: u64) {
     std::thread::spawn(move || {
         loop {
@@ -75,7 +75,7 @@ fn watch(begun: Arc<AtomicU64>, limit_seconds: u64) {
     });
 }
 
-/// How long the first thread, which runs the seeds, was on a processor.
+/// Returns the processor time of the first thread, which runs the seeds.
 fn on_processor_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").expect("Linux");
     text.split(' ').next().and_then(|text| text.parse().ok()).expect("a number")

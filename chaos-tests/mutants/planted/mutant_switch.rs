@@ -1,9 +1,9 @@
-//! Which mutant is active. Written into a copy of the sources; not part of Cospan.
+//! Knows the active mutant. Written into a copy of the sources; not part of Cospan.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-/// One more than the highest number of a mutant.
+/// The highest number of a mutant, plus one.
 pub const COUNT: usize = NUMBER_OF_MUTANTS;
 
 /// Set from outside, so that one build of the tests serves all mutants.
@@ -15,7 +15,7 @@ static ACTIVE: LazyLock<AtomicU32> = LazyLock::new(|| {
 });
 static REACHED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
 
-/// Whether this mutant is active. That it was asked for is noted.
+/// Returns true if this mutant is active, and records that it was reached.
 #[inline]
 pub fn on(mutant: u32) -> bool {
     REACHED[mutant as usize].store(true, Relaxed);
@@ -27,12 +27,12 @@ pub fn activate(mutant: u32) {
     ACTIVE.store(mutant, Relaxed);
 }
 
-/// Which were asked for since the last call.
+/// Lists the mutants reached since the last call.
 pub fn take_reached() -> Vec<usize> {
     (0..COUNT).filter(|mutant| REACHED[*mutant].swap(false, Relaxed)).collect()
 }
 
-/// What a function returns that gives an iterator; it can be cloned if both can.
+/// The body of a function that returns an iterator; it can be cloned if both iterators can.
 pub fn either<T, A: Iterator<Item = T>, B: Iterator<Item = T>>(
     mutated: bool,
     other: A,

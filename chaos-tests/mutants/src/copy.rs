@@ -11,8 +11,7 @@ use crate::listed::Mutant;
 use crate::places;
 use crate::rewrite::{Impossible, Rewriting, check};
 
-/// Arithmetic that overflows is found as in a test build; compiled fast rather than
-/// to be fast.
+/// Finds arithmetic overflow like a test build; optimised for a fast build, not for a fast program.
 const PROFILE: &str = "
 [profile.release.package.cospan-domain]
 overflow-checks = true
@@ -31,23 +30,21 @@ debug = false
 
 /// A copy of the work tree.
 pub(crate) struct TreeCopy {
-    /// Where it is.
     pub(crate) root: PathBuf,
-    /// Where it is built.
     pub(crate) target: PathBuf,
 }
 
-/// What the compiler has against mutants.
+/// The mutants and errors that the compiler complains about.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
-    /// Whatever has one of these does not compile.
+    /// Mutants that do not compile.
     pub(crate) mutants: BTreeSet<u32>,
-    /// Errors that no mutant accounts for.
+    /// Errors that belong to no mutant.
     pub(crate) others: Vec<String>,
 }
 
 impl TreeCopy {
-    /// Why no switch can be put for some of these mutants.
+    /// Says for some of these mutants why they cannot have a switch.
     ///
     /// # Errors
     /// A source cannot be read.
@@ -67,7 +64,7 @@ impl TreeCopy {
         Ok(found)
     }
 
-    /// Writes the copy anew, with those of the listed mutants that are to be planted.
+    /// Writes the copy again, with those of the listed mutants that are to be planted.
     ///
     /// # Errors
     /// Files cannot be read or written.
@@ -116,7 +113,7 @@ impl TreeCopy {
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Builds the program that runs seeds, or tells what the compiler has against it.
+    /// Builds the program that runs seeds, or returns what the compiler complains about.
     ///
     /// # Errors
     /// Cargo cannot be run.
@@ -151,7 +148,7 @@ impl TreeCopy {
         Ok(refused)
     }
 
-    /// Builds the unit tests of what mutants are in; gives the programs.
+    /// Builds the unit tests of the mutated packages and returns their programs.
     ///
     /// # Errors
     /// They do not compile.
@@ -220,7 +217,7 @@ fn files(mutants: &BTreeMap<u32, Mutant>) -> BTreeSet<&String> {
     mutants.values().map(|mutant| &mutant.file).collect()
 }
 
-/// The innermost mutant around this byte.
+/// Returns the innermost mutant around this byte.
 fn innermost(text: &str, at: usize) -> Option<u32> {
     let mut open = Vec::new();
     let mut from = 0;

@@ -1,5 +1,5 @@
-//! Lets seeds find mutants: each in a process of its own, which may hang, crash or
-//! take all the memory it wants.
+//! Lets seeds find mutants. Each mutant runs in a process of its own, which may hang, crash or use
+//! up its memory.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -10,16 +10,14 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// How large each run is.
+/// The size of each run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Setting {
-    /// Jobs.
     pub(crate) jobs: u32,
-    /// Sites.
     pub(crate) sites: u32,
-    /// Hours of trouble.
+    /// Simulated hours with faults.
     pub(crate) hours: u32,
-    /// Seeds, from 1 on.
+    /// Number of seeds, starting with 1.
     pub(crate) seeds: u64,
 }
 
@@ -40,46 +38,43 @@ impl std::str::FromStr for Setting {
     }
 }
 
-/// How it ended with a mutant.
+/// The fate of a mutant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum MutantFate {
     /// A unit test failed, or did not end.
     UnitTest(String),
-    /// An oracle found a rule broken, in the run of this seed.
+    /// An oracle found a broken rule in the run of this seed.
     Rule(u64, String),
-    /// A part of the control plane panicked; no rule was broken.
+    /// A part of the control plane panicked, but no rule was broken.
     Panic(u64, String),
-    /// A run did not end.
+    /// A run did not end in time.
     Timeout(u64),
     /// The process died.
     Died(u64, String),
-    /// All seeds held.
+    /// All seeds passed.
     Survived,
-    /// No seed ever came there.
+    /// No seed reached it.
     NotReached,
 }
 
-/// One line of the results.
+/// A line of the results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct HuntResult {
     /// Number of the mutant in the list.
     pub(crate) mutant: u32,
-    /// Runs.
     pub(crate) setting: Setting,
-    /// What came of it.
     pub(crate) fate: MutantFate,
 }
 
-/// Which seeds come to which mutant.
+/// The seeds that reach each mutant.
 pub(crate) type Reach = BTreeMap<u32, Vec<u64>>;
 
 /// The program that runs seeds.
 pub(crate) struct SeedRunner {
-    /// Where it is.
     pub(crate) program: PathBuf,
-    /// A run that takes longer does not end.
+    /// Limit of one run; a slower one counts as not ending.
     pub(crate) limit_seconds: u64,
-    /// What a process may take.
+    /// Memory limit of a process, in MiB.
     pub(crate) memory_mib: u64,
 }
 
@@ -100,13 +95,13 @@ impl SeedRunner {
             .context("cannot start the runner")?;
         let mut input = child.stdin.take().context("its input")?;
         let seeds: String = seeds.iter().map(|seed| format!("{seed}\n")).collect();
-        // It may be gone before it has read all of them.
+        // The process may exit before it has read all of them.
         std::thread::spawn(move || input.write_all(seeds.as_bytes()));
         Ok(child)
     }
 
-    /// Runs the seeds without a mutant: which mutants each comes to. One that does not
-    /// hold comes to none.
+    /// Runs the seeds without a mutant and records which mutants each one reaches. A seed that
+    /// fails reaches none.
     ///
     /// # Errors
     /// The runner ends early.
@@ -143,7 +138,7 @@ impl SeedRunner {
             count += 1;
             let parts: Vec<&str> = line.split('\t').collect();
             let [seed, "holds", reached] = parts[..] else {
-                // It would find every mutant.
+                // This seed would seem to find every mutant.
                 println!("left out, it does not hold without a mutant: {line}");
                 continue;
             };
@@ -191,7 +186,7 @@ impl SeedRunner {
             }
         }
         if fate.is_some() {
-            // It may have ended by itself.
+            // It may have exited already.
             drop(child.kill());
         }
         let status = child.wait()?;
@@ -202,7 +197,7 @@ impl SeedRunner {
     }
 }
 
-/// Tries these mutants, some at once.
+/// Tries these mutants, several at once.
 ///
 /// # Errors
 /// One could not be tried.
@@ -233,7 +228,8 @@ pub(crate) fn each(
     })
 }
 
-/// Whether unit tests find a mutant: each program gets so long, and passes without one.
+/// Returns a fate if a unit test finds the mutant. Each program has this time limit, and passes
+/// without a mutant.
 ///
 /// # Errors
 /// A program cannot be started.
@@ -244,8 +240,8 @@ pub(crate) fn test(programs: &[PathBuf], mutant: u32, limit_seconds: u64) -> Res
             .arg(program)
             .args(["--quiet", "--test-threads=1"])
             .env("COSPAN_MUTANT", mutant.to_string())
-            // A case that one mutant fails is not to be tried on the next: it would count there,
-            // and would stay in the work tree.
+            // A case that fails with one mutant must not be tried on the next: it would count
+            // there, and would stay in the work tree.
             .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
             .stderr(Stdio::null())
             .output()
@@ -262,7 +258,7 @@ pub(crate) fn test(programs: &[PathBuf], mutant: u32, limit_seconds: u64) -> Res
     Ok(None)
 }
 
-/// What is known so far, by mutant and setting.
+/// Reads the results so far, by mutant and setting.
 ///
 /// # Errors
 /// The file is not what this program wrote.

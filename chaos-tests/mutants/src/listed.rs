@@ -1,4 +1,4 @@
-//! The list of `cargo mutants --list --json`, and what in it no seed can find.
+//! The list of `cargo mutants --list --json`, and the mutants in it that no seed can find.
 
 use std::path::Path;
 
@@ -8,70 +8,67 @@ use serde::Deserialize;
 /// Line and column, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(crate) struct Position {
-    /// Line.
     pub(crate) line: usize,
-    /// Column, in characters.
+    /// Counted in characters.
     pub(crate) column: usize,
 }
 
-/// From where to where.
+/// A range in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) struct SourceExtent {
-    /// The first character.
     pub(crate) start: Position,
-    /// Behind the last.
+    /// The place behind the last character.
     pub(crate) end: Position,
 }
 
 /// The function around a mutant.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Function {
-    /// Its path, with the type it belongs to.
+    /// The path, with the type it belongs to.
     pub(crate) function_name: String,
 }
 
-/// How a mutant changes the source.
+/// The kind of change to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(crate) enum Genre {
-    /// Another value instead of a function's body.
+    /// A function's body becomes another value.
     FnValue,
     /// Another operator.
     BinaryOperator,
-    /// No operator.
+    /// An operator is removed.
     UnaryOperator,
-    /// One arm of a match less.
+    /// An arm of a match is removed.
     MatchArm,
-    /// A guard that always or never holds.
+    /// A guard of an arm always or never holds.
     MatchArmGuard,
-    /// A field that is left to the base of a struct.
+    /// A field is left to the base of its struct.
     StructField,
 }
 
-/// One mutant as listed.
+/// A mutant as cargo-mutants lists it.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Mutant {
-    /// What is done, with the place: `file:line:column: what`.
+    /// The change and its place: `file:line:column: what`.
     pub(crate) name: String,
     /// Relative to the workspace.
     pub(crate) file: String,
-    /// Where it is; constants are in no function.
+    /// None for constants.
     pub(crate) function: Option<Function>,
-    /// What is replaced.
+    /// The text that is replaced.
     pub(crate) span: SourceExtent,
-    /// By what.
     pub(crate) replacement: String,
-    /// How.
     pub(crate) genre: Genre,
 }
 
 impl Mutant {
-    /// What is done and where, without line and column: it survives edits elsewhere.
+    /// Returns the change and its file without line and column: it survives edits elsewhere in the
+    /// file.
     pub(crate) fn key(&self) -> String {
         let what = self.name.splitn(4, ':').nth(3).unwrap_or(&self.name);
         format!("{}:{what}", self.file)
     }
 
-    /// What is done, without the place.
+    /// Returns the change without the place.
     pub(crate) fn what(&self) -> &str {
         self.name.splitn(4, ':').nth(3).unwrap_or(&self.name).trim()
     }
@@ -82,7 +79,7 @@ impl Mutant {
             .map_or("", |function| &function.function_name)
     }
 
-    /// The function's own name.
+    /// Returns the function's name without its type.
     fn method(&self) -> &str {
         self.function().rsplit("::").next().unwrap_or_default()
     }
@@ -99,7 +96,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Mutant>> {
 
 type MutantFilter = fn(&Mutant) -> bool;
 
-/// What no seed can find by its nature, each with the reason. They are tried all the
+/// Mutants that no seed can find by its nature, each kind with the reason. They are tried all the
 /// same, and count as survivors.
 pub(crate) const BEYOND_SEEDS: [(&str, MutantFilter); 8] = [
     ("text for people: `Debug`, `Display`", |mutant| {
@@ -170,7 +167,7 @@ pub(crate) const BEYOND_SEEDS: [(&str, MutantFilter); 8] = [
     ),
 ];
 
-/// Why no seed can find this mutant.
+/// Returns the reason why no seed can find this mutant.
 pub(crate) fn beyond_seeds(mutant: &Mutant) -> Option<&'static str> {
     BEYOND_SEEDS
         .iter()

@@ -32,13 +32,13 @@ use hunt::{MutantFate, HuntResult, Reach, SeedRunner, Setting, each, read_outcom
 use listed::Mutant;
 use rewrite::Impossible;
 
-/// Where the programs of the unit tests are noted.
+/// File that lists the programs of the unit tests.
 const TESTS: &str = "tests.json";
 
-/// Unit tests that take longer do not end.
+/// Limit of a unit test program; a slower one counts as not ending.
 const TEST_SECONDS: u64 = 120;
 
-/// Rounds of asking the compiler which mutants it takes; each kind of error hides the next.
+/// Rounds of asking the compiler which mutants it accepts; each kind of error hides the next.
 const BUILDS_MAX: usize = 40;
 
 /// Plants mutants into a copy of the sources and lets seeds of chaos find them.
@@ -47,13 +47,13 @@ struct MutantsCli {
     /// The work tree; its committed state is copied
     #[arg(long, default_value = ".")]
     tree: PathBuf,
-    /// Where the list, the copy and the results are
+    /// Directory of the list, the copy and the results
     #[arg(long, default_value = "target/mutants")]
     work: PathBuf,
     /// Seed of the sample
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many mutants are sampled
+    /// Number of mutants in the sample
     #[arg(long, default_value_t = 150)]
     sample: usize,
     #[command(subcommand)]
@@ -73,10 +73,10 @@ enum MutantsCommand {
         /// Processes at once
         #[arg(long, default_value_t = 2)]
         at_once: usize,
-        /// A run without a verdict for so long does not end
+        /// Limit of a run in seconds, after which it counts as not ending
         #[arg(long, default_value_t = 30)]
         limit_seconds: u64,
-        /// Memory of a process
+        /// Memory limit of a process
         #[arg(long, default_value_t = 3_000)]
         memory_mib: u64,
     },
@@ -84,13 +84,13 @@ enum MutantsCommand {
     Sample,
     /// Print the results as a page of the book
     Table {
-        /// What was found out about survivors: key, kind and remark between tabs
+        /// Remarks about survivors: key, kind and remark between tabs
         #[arg(long, default_value = "chaos-tests/mutants/survivors.tsv")]
         survivors: PathBuf,
     },
 }
 
-/// All that is known of the mutants.
+/// The list of mutants with all results.
 struct KnownMutants {
     work: PathBuf,
     mutants: BTreeMap<u32, Mutant>,
@@ -115,7 +115,7 @@ impl KnownMutants {
         })
     }
 
-    /// Those in the build.
+    /// Returns the mutants that are in the build.
     fn planted(&self) -> BTreeSet<u32> {
         let left_out =
             |number: &u32| self.impossible.contains_key(number) || self.unviable.contains(number);
@@ -207,8 +207,8 @@ fn plant(cli: &MutantsCli, mut known: KnownMutants) -> Result<()> {
     anyhow::bail!("still refused after {BUILDS_MAX} rounds")
 }
 
-/// The committed state: what lies about in the work tree is not tried. Files that are
-/// there already stay as they are, or all would be compiled again.
+/// Copies the committed state, not uncommitted changes. Files that are unchanged are not written
+/// again, or all would be compiled again.
 fn extract(tree: &Path, to: &Path) -> Result<()> {
     let mut git = Command::new("git");
     let head = git
@@ -304,7 +304,7 @@ fn hunt(
     Ok(())
 }
 
-/// Whether seeds found it.
+/// Returns true if seeds found the mutant.
 fn is_killed(fate: &MutantFate) -> bool {
     !matches!(fate, MutantFate::Survived | MutantFate::NotReached)
 }

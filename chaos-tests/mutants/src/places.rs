@@ -1,5 +1,5 @@
-//! Where in a file mutants can be: what cargo-mutants names by line and column, with
-//! the parts that a switch needs.
+//! The places in a file where mutants can be. cargo-mutants names them by line and column; a switch
+//! also needs their parts.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,35 +12,28 @@ use syn::{Arm, Block, Expr, Member, Pat, ReturnType, Signature, Type, UnOp};
 
 use crate::listed::{Genre, Position};
 
-/// Bytes of the file.
+/// A byte range of the file.
 pub(crate) type ByteRange = Range<usize>;
 
-/// What is at a place.
 #[derive(Debug, Clone)]
 pub(crate) enum MutationPlace {
     /// The statements of a function.
     Body {
-        /// All of them.
         all: ByteRange,
-        /// Whether the type of its value has no name, and is an iterator.
+        /// True if the function returns an iterator whose type has no name.
         iterator: bool,
     },
-    /// Two operands and what is between them.
+    /// Two operands and the operator between them.
     Binary {
-        /// The first.
         left: ByteRange,
-        /// Between them.
         operator: ByteRange,
-        /// The second.
         right: ByteRange,
-        /// It binds names, so that it can stand nowhere else.
+        /// True if it binds names, so that it can stand nowhere else.
         binds: bool,
     },
     /// An operator before its operand.
     Unary {
-        /// All of it.
         all: ByteRange,
-        /// Without the operator.
         operand: ByteRange,
     },
     /// The pattern of an arm.
@@ -49,19 +42,17 @@ pub(crate) enum MutationPlace {
     Guard(ByteRange),
     /// A field of a struct that has a base.
     Field {
-        /// All of the struct.
         all: ByteRange,
-        /// The field, with its comma.
+        /// Includes the comma behind the field.
         field: ByteRange,
     },
 }
 
-/// The places of a file.
 #[derive(Debug, Default)]
 pub(crate) struct MutationPlaces {
-    /// By what cargo-mutants says of them.
+    /// Places by genre and position, as cargo-mutants names them.
     pub(crate) by_start: BTreeMap<(Genre, Position), MutationPlace>,
-    /// Functions that may run while compiling, where no switch can be.
+    /// `const` functions: they may run at compile time, where no switch can be.
     pub(crate) const_functions: Vec<ByteRange>,
     /// Constants, where no switch can be.
     pub(crate) constants: Vec<ByteRange>,
@@ -169,7 +160,7 @@ impl<'ast> Visit<'ast> for MutationPlaces {
     }
 
     fn visit_expr_match(&mut self, expr: &'ast syn::ExprMatch) {
-        // Without it an arm less leaves cases without an arm.
+        // Without such an arm, removing another leaves cases without an arm.
         let complete = expr.arms.iter().any(|arm: &Arm| arm.guard.is_none() && matches!(arm.pat, Pat::Wild(_)));
         for arm in &expr.arms {
             match &arm.guard {

@@ -1,17 +1,17 @@
-//! Puts mutants behind switches. Each one stands between marks that name it, so that
-//! what the compiler says against it can be told from what it says against others.
+//! Puts mutants behind switches. Marks around each one name it, so that an error of the compiler
+//! can be matched to its mutant.
 
 use std::collections::BTreeMap;
 
 use crate::listed::Mutant;
 use crate::places::{ByteRange, MutationPlace, MutationPlaces};
 
-/// Why no switch can be put there.
+/// The reason why no switch can be put at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Impossible {
-    /// It is computed while compiling.
+    /// It is computed at compile time.
     Constant,
-    /// It binds names: cargo-mutants finds it unviable as well.
+    /// It binds names: cargo-mutants calls it unviable as well.
     Binds,
     /// The place was not found.
     NotFound,
@@ -23,7 +23,7 @@ enum SourcePiece {
     Source(ByteRange),
 }
 
-/// A part of the source and what it becomes.
+/// A part of the source and its replacement.
 #[derive(Debug)]
 struct Edit {
     at: ByteRange,
@@ -31,7 +31,7 @@ struct Edit {
 }
 
 impl Edit {
-    /// Whether all of its place is there as it was, with whatever else is put there.
+    /// Returns true if the original text of the place stays whole, whatever else is put there.
     fn keeps_whole(&self) -> bool {
         self.becomes.iter().any(|piece: &SourcePiece| matches!(piece, SourcePiece::Source(source) if *source == self.at))
     }
@@ -43,7 +43,7 @@ pub(crate) struct Rewriting {
     edits: Vec<Edit>,
 }
 
-/// Which mutants are at one place.
+/// The mutants at one place.
 type Here<'a> = Vec<(u32, &'a Mutant)>;
 
 fn switch(number: u32) -> String {
@@ -57,7 +57,7 @@ fn marked(number: u32, inner: Vec<SourcePiece>) -> Vec<SourcePiece> {
     pieces
 }
 
-/// One of several expressions.
+/// Chooses one of several expressions at run time.
 fn choice(alternatives: Vec<(u32, Vec<SourcePiece>)>, original: Vec<SourcePiece>) -> Vec<SourcePiece> {
     let mut pieces = vec![SourcePiece::Text("(".to_owned())];
     for (number, alternative) in alternatives {
@@ -71,7 +71,7 @@ fn choice(alternatives: Vec<(u32, Vec<SourcePiece>)>, original: Vec<SourcePiece>
     pieces
 }
 
-/// Whether a switch can be put there.
+/// Checks that a switch can be put at the place of a mutant.
 ///
 /// # Errors
 /// Why it cannot.
@@ -94,7 +94,7 @@ pub(crate) fn check(places: &MutationPlaces, mutant: &Mutant) -> Result<(), Impo
 }
 
 impl Rewriting {
-    /// Of a file with these mutants, each with its number.
+    /// Plans the edits for the numbered mutants of a file.
     pub(crate) fn new<'a>(
         places: &MutationPlaces,
         mutants: impl Iterator<Item = (u32, &'a Mutant)>,
@@ -111,8 +111,8 @@ impl Rewriting {
                 rewriting.edits.push(edit(place, mutants));
             }
         }
-        // What is inserted comes before what begins there, an outer part before an inner, and
-        // of two that have the same place the one that leaves it whole to the other.
+        // An insertion comes before whatever begins at the same place, and an outer part before an
+        // inner one. Of two edits of the same place, the one that keeps it whole comes first.
         rewriting.edits.sort_by_key(|edit| {
             let at = &edit.at;
             (
@@ -125,7 +125,7 @@ impl Rewriting {
         rewriting
     }
 
-    /// The source with all switches.
+    /// Returns the source with all switches.
     pub(crate) fn apply(&self, source: &str) -> String {
         self.render(source, 0..source.len(), 0)
     }
@@ -250,7 +250,7 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
     }
 }
 
-/// A function whose value has a type without a name must return one type always.
+/// A function whose return type has no name must always return one and the same type.
 fn iterator_body(all: &ByteRange, mutants: &Here<'_>) -> Edit {
     let mut pieces = vec![
         SourcePiece::Text("let original = {".to_owned()),

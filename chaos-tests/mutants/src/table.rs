@@ -1,4 +1,4 @@
-//! The page of the book.
+//! Writes the page of the book about mutants.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,25 +11,24 @@ use crate::listed::{Mutant, beyond_seeds};
 use crate::rewrite::Impossible;
 use crate::{KnownMutants, is_killed};
 
-/// The kind of what no seed can find by its nature.
+/// The kind of survivors that no seed can find by its nature.
 const NO_SEED: &str = "no seed can";
 /// Kinds of survivors that neither tests nor seeds could find.
 const BEYOND: [&str; 3] = [NO_SEED, "equivalent", "not used yet"];
 
-/// What found a mutant before any seed was tried.
+/// Ways in which a mutant was found before any seed was tried.
 const BY_TEST: &str = "a unit test";
 const BY_SCENE: &str = "a scene goes otherwise";
 
-/// What was found out about a survivor.
+/// A remark about a survivor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remark {
-    /// Equivalent, performance, gap and so on.
+    /// For example equivalent, performance or gap.
     pub(crate) kind: String,
-    /// Why.
     pub(crate) text: String,
 }
 
-/// Remarks by the key of their mutant.
+/// Reads the remarks, by the key of their mutant.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -49,10 +48,10 @@ pub(crate) fn read_remarks(path: &Path) -> Result<BTreeMap<String, Remark>> {
     }).collect())
 }
 
-/// What came of each mutant of the sample, setting by setting.
+/// The outcomes of each mutant of the sample, setting by setting.
 type Fates<'a> = BTreeMap<u32, Vec<&'a HuntResult>>;
 
-/// The page.
+/// Writes the page.
 ///
 /// # Errors
 /// Text cannot be written: never.
@@ -70,7 +69,7 @@ pub(crate) fn page(
             .collect::<Vec<_>>()
     };
     let all = sample.iter().map(|mutant| (*mutant, of(mutant)));
-    // A sample in order of chance: its beginning is a sample as well.
+    // The sample is in random order, so its beginning is a sample as well.
     let fates: Fates<'_> = all
         .take_while(|(_, outcomes)| !outcomes.is_empty())
         .collect();
@@ -102,7 +101,7 @@ fn counts(page: &mut String, known: &KnownMutants, sampled: usize, seed: u64) ->
     Ok(())
 }
 
-/// How one was found, without the names of jobs.
+/// Returns the broken rule and the seed that found the mutant, without names of jobs.
 fn rule(fate: &MutantFate) -> Option<(String, u64)> {
     Some(match fate {
         MutantFate::UnitTest(_) => (BY_TEST.to_owned(), 0),
@@ -250,7 +249,7 @@ fn found_by(page: &mut String, fates: &Fates<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The kind of a survivor, and why: as somebody found out, or by its nature.
+/// Returns the kind of a survivor and the reason: from the remarks, or by its nature.
 fn judged<'a>(mutant: &Mutant, remarks: &'a BTreeMap<String, Remark>) -> (&'a str, &'a str) {
     match (remarks.get(&mutant.key()), beyond_seeds(mutant)) {
         (Some(remark), _) => (&remark.kind, &remark.text),

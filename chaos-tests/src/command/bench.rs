@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use crate::seeds::campaign::{CampaignSize, seeds};
 use crate::seeds::coverage::{kinds, share};
 
-/// How often one seed is run for its hash.
+/// Number of runs of one seed that must have the same hash.
 const SAME: usize = 20;
 
-/// Runs so many seeds; the report has the form of `cospan bench`.
+/// Runs so many seeds and returns a report in the form of `cospan bench`.
 ///
 /// # Errors
 /// A seed broke a rule, or this program could not be started once more.
@@ -94,9 +94,9 @@ pub fn bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
     Ok(json!({"bench": "chaos", "figures": figures, "floors": [], "machine": machine}))
 }
 
-/// Runs one seed in processes of their own: alone and two at a time, on whichever cores and
-/// pinned to one (where there is `taskset`), half of them beside a busy loop. How many of
-/// the runs have the hash of the first.
+/// Runs one seed in processes of their own: alone and two at a time, on any core and pinned to one
+/// (where there is `taskset`), half of them beside a busy loop. Returns how many of the runs have
+/// the hash of the first.
 fn same_hash() -> Result<usize> {
     let pins = Command::new("taskset")
         .arg("--version")
@@ -120,7 +120,7 @@ fn same_hash() -> Result<usize> {
     Ok(1 + quiet + beside)
 }
 
-/// Of so many runs, two at a time, those with this hash.
+/// Runs the seed so many times, two at a time, and counts the runs with this hash.
 fn alike(hash: &str, runs: usize, pins: bool) -> Result<usize> {
     let mut same = 0;
     for pair in (0..runs).collect::<Vec<_>>().chunks(2) {
@@ -135,7 +135,7 @@ fn alike(hash: &str, runs: usize, pins: bool) -> Result<usize> {
     Ok(same)
 }
 
-/// A process of this program that runs the seed.
+/// Starts a process of this program that runs the seed.
 fn begin(pinned: bool) -> Result<Child> {
     let own = std::env::current_exe()?;
     let mut command = if pinned {

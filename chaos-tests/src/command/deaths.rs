@@ -1,4 +1,4 @@
-//! `cospan-chaos deaths`: one death at each step of quiet runs, and what it broke.
+//! `cospan-chaos deaths`: one death at each step of quiet runs, and what it breaks.
 
 use anyhow::Result;
 use clap::Args;
@@ -8,10 +8,9 @@ use crate::at_once::at_once;
 use crate::seeds::deaths::QuietRun;
 use crate::seeds::run::SeedVerdict;
 
-/// After so many runs, how far it is is told.
+/// Progress is printed after this many runs.
 const TOLD_EVERY: usize = 100;
 
-/// Arguments of `deaths`.
 #[derive(Debug, Args)]
 pub struct DeathsArgs {
     /// Only every nth moment
@@ -22,11 +21,11 @@ pub struct DeathsArgs {
     pub at_once: Option<u64>,
 }
 
-/// Says something to the user.
+/// Prints a line for the user.
 type Say<'a> = &'a (dyn Fn(&str) + Sync);
 
-/// Runs them, says what broke and how many there were, and notes how far it is; whether none broke
-/// a rule.
+/// Runs them, prints what broke and how many runs there were, and shows progress; returns true if
+/// no run broke a rule.
 ///
 /// # Errors
 /// A rule is broken without any death.
@@ -78,7 +77,7 @@ fn die_in(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> b
     broken == 0
 }
 
-/// What a death broke.
+/// Returns the first rule that a death broke.
 fn problem(verdict: Result<SeedVerdict>) -> Option<String> {
     match verdict {
         Ok(verdict) if verdict.holds() => None,

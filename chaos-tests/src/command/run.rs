@@ -1,4 +1,4 @@
-//! `cospan-chaos run`: seeds of chaos under virtual time, and what became of them.
+//! `cospan-chaos run`: seeds of chaos under virtual time, and their outcomes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,10 +18,9 @@ use crate::seeds::coverage::{Fared, kinds, share};
 use crate::seeds::run::SeedVerdict;
 use crate::seeds::scenario::BEGINS;
 
-/// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct SeedsArgs {
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
     /// The first seed; the others follow [default: drawn, and printed]
@@ -30,10 +29,10 @@ pub struct SeedsArgs {
     /// Jobs of each run
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub jobs: u64,
-    /// Sites of each run: with one alone nobody could tell its silence from our own
+    /// Sites of each run: with a single one, its silence could not be told from our own
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(2..=5))]
     pub sites: u64,
-    /// How long things go wrong, in simulated hours
+    /// Simulated hours with faults
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=8_760))]
     pub hours: u64,
     /// Seeds at the same time [default: one for each processor]
@@ -47,10 +46,10 @@ pub struct SeedsArgs {
     pub json: bool,
 }
 
-/// Broken rules that are told of one seed; one cause may break the same rule often.
+/// Broken rules that are printed of one seed; one cause may break the same rule often.
 const RULES_TOLD: usize = 8;
 
-/// What a campaign came to.
+/// The result of a campaign.
 #[derive(Debug, Default, Serialize)]
 struct Campaign {
     first: u64,
@@ -60,16 +59,16 @@ struct Campaign {
     seeds_per_minute: f64,
     durable_changes: u64,
     control_plane_runs: u64,
-    /// Trouble that struck with effect, by kind and step of the protocol.
+    /// Faults that had an effect, by kind and step of the protocol.
     #[serde(serialize_with = "joined")]
     struck: StruckFault,
-    /// Hash of all that happened in the seeds that were run, in their order.
+    /// Hash of everything that happened in the seeds that were run, in their order.
     hash: String,
-    /// The share of the pairs of kind and step that struck at least once.
+    /// The share of the pairs of kind and step that were hit at least once.
     coverage: f64,
-    /// Whether nothing happened in any seed that must not, under faults.
+    /// True if in no seed anything forbidden happened under faults.
     safety: SeedsVerdict,
-    /// Whether all converged in every seed, once the faults had stopped.
+    /// True if every seed converged once the faults had stopped.
     liveness: SeedsVerdict,
     broken: Vec<BrokenSeed>,
     #[serde(skip)]
@@ -104,19 +103,19 @@ impl SeedsVerdict {
 struct BrokenSeed {
     seed: u64,
     drawn: String,
-    /// What must not have happened under faults, and did.
+    /// Forbidden things that happened under faults.
     safety: Vec<String>,
-    /// What did not come about after they had stopped.
+    /// A description of what did not come about after the faults had stopped.
     liveness: Option<String>,
-    /// The simulation failed, or a store could not be opened any more.
+    /// The simulation failed, or a store could no longer be opened.
     failed: Option<String>,
-    /// What users did until then is enough to see it, if it was looked for.
+    /// The number of actions of users that are enough to reproduce it, if that was searched for.
     actions: Option<usize>,
     replay: String,
 }
 
-/// Runs seeds on simulated sites; whether all of them held. `say` prints what is asked for,
-/// `note` how far it is.
+/// Runs seeds on simulated sites; returns true if all of them held. `say` prints the results,
+/// `note` the progress.
 ///
 /// # Errors
 /// There are no such seeds.
@@ -146,7 +145,7 @@ pub fn run(args: &SeedsArgs, say: &dyn Fn(&str), note: &(dyn Fn(&str) + Sync)) -
     let mut campaign = campaign
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
-    // Whichever came first, so that as many at once as you like tell the same.
+    // In order of seeds, so that the report does not depend on how many run at once.
     campaign.broken.sort_by_key(|broken| broken.seed);
     campaign.seconds = begun.elapsed().as_secs_f64();
     campaign.coverage = share(&kinds(&campaign.struck));
@@ -157,11 +156,11 @@ pub fn run(args: &SeedsArgs, say: &dyn Fn(&str), note: &(dyn Fn(&str) + Sync)) -
     } else {
         table(&campaign)
     });
-    // One that was never run did not hold either.
+    // A seed that was never run did not hold either.
     Ok(campaign.held == args.seeds)
 }
 
-/// The last of at least one seed, from `first` on.
+/// Returns the last of at least one seed, counting from `first`.
 fn last_seed(first: u64, seeds: u64) -> Result<u64> {
     let further = seeds.saturating_sub(1);
     first.checked_add(further).with_context(|| {
@@ -174,7 +173,7 @@ fn last_seed(first: u64, seeds: u64) -> Result<u64> {
     })
 }
 
-/// One hash of the hashes of all seeds.
+/// Hashes the hashes of all seeds.
 fn joint_hash(hashes: &BTreeMap<u64, String>) -> String {
     let mut hasher = blake3::Hasher::new();
     for (seed, hash) in hashes {
@@ -204,7 +203,7 @@ fn size(args: &SeedsArgs) -> CampaignSize {
 }
 
 impl Campaign {
-    /// Takes in one verdict; what to say of it.
+    /// Adds a verdict and returns the text to print.
     fn add(&mut self, seed: u64, verdict: anyhow::Result<SeedVerdict>, args: &SeedsArgs) -> String {
         let SeedsArgs {
             jobs, sites, hours, ..
@@ -274,7 +273,8 @@ impl Campaign {
         let late = liveness.iter().map(|text| format!("liveness: {text}"));
         let wrong = safety.iter().map(|text| format!("safety: {text}"));
         let rules: Vec<String> = late.chain(wrong).collect();
-        // A second run of a failing seed costs little; one that fails no more is news too.
+        // A second run of a failing seed costs little; that it no longer fails is worth knowing
+        // too.
         let actions = shortest(seed, size(args))
             .ok()
             .flatten()
@@ -363,7 +363,7 @@ fn table(campaign: &Campaign) -> String {
     text + &verdicts + &pairs + &heading + rows.trim_end()
 }
 
-/// Pairs as one word each.
+/// Serializes each pair as one word.
 fn joined<S: serde::Serializer>(struck: &StruckFault, serializer: S) -> Result<S::Ok, S::Error> {
     let joined = struck
         .iter()

@@ -1,5 +1,5 @@
-//! What scenarios are made of. An act is a few jobs and what happens to them, with
-//! numbers that are drawn.
+//! The acts that scenarios are made of. An act is a few jobs and what happens to them, with drawn
+//! numbers.
 //!
 //! What follows is determined, on a slow machine too. Payloads run until the script
 //! releases them, and it does what it does when a job has got somewhere, not after a
@@ -16,17 +16,16 @@ use super::scenario::{
     ScriptedJob,
 };
 
-/// A file that takes a link to itself for a second and a half.
+/// Size of a file that takes a second and a half over a link of its own.
 const FILE_BYTES: usize = 1_500_000;
-/// A file that takes so long that the job will not wait for it.
+/// Size of a file that takes longer than the job will wait.
 const LARGE_FILE_BYTES: usize = 20_000_000;
-/// A wall time that no payload comes to.
+/// A wall time that no payload reaches.
 const ENOUGH_S: u64 = 7_200;
 
-/// A kind of act.
 pub(super) struct Act {
     pub(super) name: &'static str,
-    /// Sites that it needs.
+    /// Number of sites that it needs.
     pub(super) sites: usize,
     pub(super) play: fn(&mut ScenarioDraft<'_>),
 }
@@ -35,7 +34,7 @@ const fn act(name: &'static str, sites: usize, play: fn(&mut ScenarioDraft<'_>))
     Act { name, sites, play }
 }
 
-/// All of them. Those that leave copies under way come last; see [`super::draw`].
+/// All acts. Those that leave copies under way come last; see [`super::draw`].
 pub(super) const ALL: [Act; 22] = [
     act("joined-copy", 2, joined_copy),
     act("runs", 1, runs),
@@ -65,7 +64,7 @@ pub(super) const ALL: [Act; 22] = [
     act("cancel-while-placed", 2, cancel_while_placed),
 ];
 
-/// A scenario that is being made.
+/// A scenario under construction.
 pub(super) struct ScenarioDraft<'a> {
     pub(super) scenario: &'a mut DifferScenario,
     pub(super) random: &'a mut StdRng,
@@ -80,14 +79,14 @@ impl ScenarioDraft<'_> {
         self.random.random_range(0..self.sites())
     }
 
-    /// Two different sites.
+    /// Draws two different sites.
     fn two_sites(&mut self) -> (usize, usize) {
         let first = self.some_site();
         let other = (first + self.random.random_range(1..self.sites())) % self.sites();
         (first, other)
     }
 
-    /// Up to `most` components, at named sites or wherever the policy puts them.
+    /// Draws up to `most` components, at named sites or wherever the policy puts them.
     fn components(&mut self, most: usize) -> Vec<PlannedComponent> {
         let count = self.random.random_range(1..=most);
         let fixed = self.random.random_bool(0.5);
@@ -120,7 +119,7 @@ impl ScenarioDraft<'_> {
         self.scenario.script.extend(steps);
     }
 
-    /// Lets a job that runs come to its end.
+    /// Lets a running job end.
     fn finish(&mut self, job: usize) {
         self.then(&[
             ScriptStep::ReleaseAll(job),
@@ -136,9 +135,9 @@ impl ScenarioDraft<'_> {
         self.finish(job);
     }
 
-    /// Components at one site, each with a file from another. Each file is estimated by
-    /// itself, and they share the link: all arrive when the claim has been waiting for at
-    /// least as long as one of them takes.
+    /// Adds a job with components at one site, each with a file from another. Each file is
+    /// estimated by itself, but they share the link: all arrive when the claim has been waiting for
+    /// at least as long as one of them takes.
     fn late_job(&mut self, count: usize, bytes: usize, site: Option<usize>, from: usize) -> usize {
         let components = (0..count)
             .map(|_| PlannedComponent {
@@ -150,7 +149,7 @@ impl ScenarioDraft<'_> {
         self.job(components, 0)
     }
 
-    /// A job that fills a site and runs there, and one that must wait for it.
+    /// Adds a job that fills a site and runs there, and one that must wait for it.
     fn full_site(&mut self) -> (usize, usize) {
         let site = self.some_site();
         let all = self.scenario.processors[site];
@@ -173,7 +172,7 @@ impl ScenarioDraft<'_> {
     }
 }
 
-/// A component without files, anywhere, that succeeds once it is released.
+/// Plans a component without files, anywhere, that succeeds once it is released.
 fn succeeds(processors: u32) -> PlannedComponent {
     let payload = PlannedPayload::Exits(0);
     let inputs = Vec::new();
@@ -210,7 +209,7 @@ fn collects_outputs(stage: &mut ScenarioDraft<'_>) {
     stage.submit_and_finish(job);
 }
 
-/// One component fails, perhaps twice; the others have ended before, or are ended by it.
+/// Lets a component fail, perhaps twice; the others have ended before, or are ended by it.
 fn fails(stage: &mut ScenarioDraft<'_>) {
     let mut components = stage.components(3);
     let failing = stage.random.random_range(0..components.len());
@@ -235,7 +234,7 @@ fn fails(stage: &mut ScenarioDraft<'_>) {
     stage.then(&[ScriptStep::Await(job, ScriptPoint::Ended)]);
 }
 
-/// Alone, because the wall time is the same for all components.
+/// Plays a single component, because the wall time is the same for all.
 fn exceeds_wall_time(stage: &mut ScenarioDraft<'_>) {
     let components = stage.components(1);
     let job = stage.job(components, 0);
@@ -246,7 +245,7 @@ fn exceeds_wall_time(stage: &mut ScenarioDraft<'_>) {
     ]);
 }
 
-/// Alone, because others would be seen to begin now before, now after it fails.
+/// Plays a single component, because it varies whether others are seen to begin before it fails.
 fn executable_missing(stage: &mut ScenarioDraft<'_>) {
     let mut components = stage.components(1);
     components[0].payload = PlannedPayload::Missing;
@@ -278,9 +277,9 @@ fn input_late(stage: &mut ScenarioDraft<'_>) {
     stage.submit_and_finish(job);
 }
 
-/// The second job needs what is on its way for the first: it is there before its own
-/// estimate. Both files of the first are there after 6 s; the second is submitted after
-/// 4.5 s, and expects its file after 7.5 s.
+/// The second job needs the file that is on its way for the first, and gets it before its own
+/// estimate. Both files of the first are there after 6 s; the second is submitted after 4.5 s, and
+/// expects its file after 7.5 s.
 fn joined_copy(stage: &mut ScenarioDraft<'_>) {
     let (from, to) = stage.two_sites();
     let first = stage.late_job(2, 2 * FILE_BYTES, Some(to), from);
@@ -309,7 +308,7 @@ fn waits_for_processors(stage: &mut ScenarioDraft<'_>) {
     stage.finish(second);
 }
 
-/// Frozen, it is not placed although there is room.
+/// A frozen job is not placed although there is room.
 fn frozen_and_thawed(stage: &mut ScenarioDraft<'_>) {
     let (first, second) = stage.full_site();
     stage.then(&[ScriptStep::Freeze(second)]);
@@ -347,7 +346,7 @@ fn site_loses_component(stage: &mut ScenarioDraft<'_>) {
     stage.finish(job);
 }
 
-/// An operator empties the site while processors wait there for input.
+/// An operator drains the site while processors wait there for input.
 fn site_drained(stage: &mut ScenarioDraft<'_>) {
     let sizes = &stage.scenario.processors;
     let smallest = (0..sizes.len())
@@ -438,7 +437,7 @@ fn cancel_at_gate(stage: &mut ScenarioDraft<'_>) {
     stage.then(&[ScriptStep::Await(job, ScriptPoint::Ended)]);
 }
 
-/// A moment later, so that its copies have begun.
+/// Pauses first, so that the copies have begun.
 fn cancel_while_placed(stage: &mut ScenarioDraft<'_>) {
     let (from, to) = stage.two_sites();
     let job = stage.late_job(2, LARGE_FILE_BYTES, Some(to), from);

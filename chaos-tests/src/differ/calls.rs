@@ -1,4 +1,4 @@
-//! Messages to sites, as the control plane counts them.
+//! Calls to sites, as the control plane counts them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,9 +6,9 @@ use std::fmt;
 use prometheus::IntCounterVec;
 use prometheus::core::Collector;
 
-/// Calls that follow from what is decided, each made once. How often a site is looked
-/// at depends on the time that things take, and so do the others: a copy is verified
-/// once for all who need it at that moment.
+/// Calls that follow from decisions, each made once. The number of queries of a site depends on how
+/// long things take, and so do the others: a copy is verified once for all who need it at that
+/// moment.
 const WORK: [&str; 6] = [
     "submit",
     "find-by-tag",
@@ -18,16 +18,16 @@ const WORK: [&str; 6] = [
     "start-copy",
 ];
 
-/// Given again every few seconds until what it ends is seen to be over, which takes as long
-/// as a process takes to die: whether it was given counts, and not how often.
+/// Repeated every few seconds until its end is seen, which takes as long as a process takes to die:
+/// it counts whether it was called, not how often.
 const UNTIL_SEEN: &str = "cancel";
 
-/// How often each call was made, and how it was answered.
+/// The number of calls of each kind, by answer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CallCounts(BTreeMap<(String, String), u64>);
 
 impl CallCounts {
-    /// From the control plane's own counter.
+    /// Reads the control plane's own counter.
     pub(super) fn gathered(counter: &IntCounterVec) -> Self {
         let mut calls = Self::default();
         for family in counter.collect() {
@@ -49,7 +49,7 @@ impl CallCounts {
         calls
     }
 
-    /// From what a server exports.
+    /// Parses the metrics that a server exports.
     pub(super) fn parsed(text: &str) -> Self {
         let mut calls = Self::default();
         for line in text.lines() {
@@ -82,15 +82,15 @@ impl CallCounts {
         }
     }
 
-    /// The same of a control plane that was killed: orders to copy are given again after a
-    /// restart, and one given between the last count and the kill is counted nowhere.
+    /// Returns the same for a control plane that was killed: requests to copy are repeated after a
+    /// restart, and one made between the last count and the kill is counted nowhere.
     pub(super) fn work_across_restarts(&self) -> BTreeMap<(String, String), u64> {
         let mut work = self.work();
         work.retain(|(call, _), _| call != "start-copy");
         work
     }
 
-    /// Calls that must be the same in both worlds, with their answers.
+    /// Returns the calls that must be the same in both worlds, with their answers.
     pub(super) fn work(&self) -> BTreeMap<(String, String), u64> {
         let work = self
             .0
@@ -105,7 +105,7 @@ impl CallCounts {
     }
 }
 
-/// How many of each, whatever the answer.
+/// Counts by kind of call, whatever the answer.
 impl fmt::Display for CallCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all: BTreeMap<&str, u64> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Whether two worlds told the same story, and a report for people.
+//! Compares the stories of two worlds, and reports the differences.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -11,17 +11,17 @@ use super::calls::CallCounts;
 use super::scenario::DifferScenario;
 use super::story::{self, JobStory};
 
-/// What was compared, and what differed.
+/// The number of things compared, and the differences.
 #[derive(Debug)]
 pub(super) struct WorldComparison {
     jobs: Vec<JobCount>,
     real_calls: CallCounts,
     simulated_calls: CallCounts,
-    /// In words; empty if nothing differed.
+    /// Sentences for people; empty if nothing differed.
     pub(super) differences: Vec<String>,
 }
 
-/// How much was journalled for a job, in real time and simulated.
+/// The number of journalled units of a job, in real time and simulated.
 #[derive(Debug, Clone, Copy)]
 struct JobCount {
     id: JobId,
@@ -30,7 +30,7 @@ struct JobCount {
 }
 
 impl WorldComparison {
-    /// `restarts`: whether the control plane was killed on the way.
+    /// Compares two runs; `restarts` is true if the control plane was killed on the way.
     pub(super) fn of(real: &PlayedScenario, simulated: &PlayedScenario, restarts: bool) -> Self {
         let mut compared = Self {
             jobs: Vec::new(),
@@ -100,7 +100,7 @@ impl WorldComparison {
         }
     }
 
-    /// Tells of the first line that differs.
+    /// Reports the first line that differs.
     fn lines(&mut self, what: &str, real: &[String], simulated: &[String]) {
         let longer = real.len().max(simulated.len());
         let Some(at) = (0..longer).find(|at| real.get(*at) != simulated.get(*at)) else {
@@ -122,7 +122,7 @@ impl WorldComparison {
     }
 }
 
-/// What came of a scenario, for people.
+/// Formats the result of a scenario.
 pub(super) fn report(
     scenario: &DifferScenario,
     compared: &Result<WorldComparison>,
@@ -144,7 +144,7 @@ pub(super) fn report(
     };
     let mut text = format!("{verdict} {number:2} {acts}");
     for JobCount { id, records, units } in &compared.jobs {
-        // Writing into a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(
             text,
             "\n    job {id}: records {} = {}, in units {} | {}",
@@ -163,7 +163,7 @@ pub(super) fn report(
     text
 }
 
-/// All scenarios together.
+/// The totals over all scenarios.
 #[derive(Debug, Default)]
 pub(super) struct Total {
     scenarios: usize,

@@ -1,5 +1,5 @@
-//! Draws scenarios: two acts each, dealt from a shuffled deck, so that a run has all
-//! of them about equally often.
+//! Draws scenarios of two acts each, dealt from a shuffled deck, so that a run has all acts about
+//! equally often.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -10,11 +10,11 @@ use super::scenario::{DifferScenario, ScriptStep};
 
 /// Acts of a scenario.
 const ACTS: usize = 2;
-/// Processors of sites: so far apart that the same site has the most left whatever the
-/// jobs of an act hold.
+/// Processors of the sites. They are so far apart that the same site has the most left, whatever
+/// the jobs of an act use.
 const PROCESSORS: [u32; 4] = [7, 16, 25, 34];
 
-/// The first `count` scenarios of a seed; the same whatever `count` is.
+/// Draws the first `count` scenarios of a seed; they are the same whatever `count` is.
 pub(super) fn scenarios(seed: u64, count: usize) -> Vec<DifferScenario> {
     let mut deck = StdRng::seed_from_u64(seed);
     let mut cards: Vec<usize> = Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn scenarios(seed: u64, count: usize) -> Vec<DifferScenario> {
                 cards.shuffle(&mut deck);
             }
             let mut dealt = cards.split_off(cards.len() - ACTS);
-            // What leaves copies under way comes last, so that the links are free before.
+            // Acts that leave copies under way come last, so that the links are free before.
             dealt.sort_unstable();
             draw(number, &dealt, seed)
         })

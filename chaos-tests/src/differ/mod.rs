@@ -1,8 +1,8 @@
-//! The differential test of the simulator: the same drawn scenarios through the real
-//! server, over processes and files of this machine, and through the simulator, over
-//! simulated sites and under virtual time. What each control plane made durable about
-//! each job must be the same; so the simulator cannot pass by any part of the real one,
-//! nor a simulated site behave like none there is.
+//! The differential test of the simulator. The same drawn scenarios go through the real server,
+//! over processes and files of this machine, and through the simulator, over simulated sites and
+//! under virtual time. Both control planes must make the same durable about each job; so the
+//! simulator cannot skip a part of the real control plane, nor can a simulated site behave like no
+//! real one.
 
 mod acts;
 mod calls;
@@ -29,35 +29,34 @@ use scenario::DifferScenario;
 use steadiness::Steadiness;
 use story::JobStory;
 
-/// What is to be played.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct DifferOptions {
     /// The server's program.
     pub binary: PathBuf,
     /// Where directories are made; on a disk.
     pub base: PathBuf,
-    /// Seed of the scenarios.
     pub seed: u64,
-    /// How many.
+    /// Number of scenarios.
     pub scenarios: usize,
-    /// Only the one with this number.
+    /// Play only the scenario with this number.
     pub only: Option<usize>,
-    /// How many at the same time.
+    /// Number of scenarios at the same time.
     pub at_once: usize,
-    /// Leave the directories behind.
+    /// Keep the directories.
     pub keep: bool,
 }
 
-/// What came of a scenario in one world.
+/// The result of a scenario in one world.
 #[derive(Debug)]
 struct PlayedScenario {
-    /// Its jobs, by number.
+    /// The stories of its jobs, by number.
     stories: Vec<JobStory>,
-    /// Messages to sites.
+    /// Calls to sites.
     calls: CallCounts,
 }
 
-/// Plays all scenarios and shows what came of each; whether none differed.
+/// Plays all scenarios and shows the result of each; returns true if none differed.
 pub fn run(options: &DifferOptions, show: &(dyn Fn(&str) + Sync)) -> bool {
     let mut scenarios = draw::scenarios(options.seed, options.scenarios);
     scenarios.retain(|scenario| options.only.is_none_or(|only| scenario.number == only));
@@ -91,8 +90,8 @@ pub fn run(options: &DifferOptions, show: &(dyn Fn(&str) + Sync)) -> bool {
     total.is_good(scenarios.len())
 }
 
-/// Plays a scenario; how often, too. What differs while the machine stood still proves
-/// nothing: it is played again, at half the pace each time, but not for ever.
+/// Plays a scenario; also returns how often. A difference proves nothing if the machine stood still
+/// meanwhile: the scenario is played again, at half the pace each time, but not for ever.
 fn play(
     scenario: &DifferScenario,
     options: &DifferOptions,

@@ -1,4 +1,4 @@
-//! A scenario through the real server: processes, files and the network of this machine.
+//! Plays a scenario through the real server: processes, files and the network of this machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,16 +23,16 @@ use crate::server::ServerProcess;
 use crate::stimulus::signal;
 use crate::test_environment::TestEnvironment;
 
-/// How often a condition is looked at, and for how long at most.
+/// Time between two looks at a condition, and the longest wait for one.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The longest that the answer to a call takes on a machine that does not stand still.
+/// The longest that an answer to a call takes on a machine that does not stand still.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(500);
 
-/// The payload's program, made below the directory of a run.
+/// Writes the payload's program below the directory of a run.
 pub(super) fn program(environment: &TestEnvironment) -> Result<PathBuf> {
     let path = environment.path().join("program");
-    // It waits for whoever opens its pipe, and costs nothing meanwhile.
+    // It waits until somebody opens its pipe, and costs nothing meanwhile.
     let script = format!(
         "#!/bin/sh\n\
          # MILLISECONDS CODE [OUTPUT]; MILLISECONDS counts at simulated sites only\n\
@@ -91,7 +91,7 @@ pub(super) fn play(
     })
 }
 
-/// Whoever carries out a script.
+/// The user who carries out a script.
 struct RealUser<'a> {
     scenario: &'a DifferScenario,
     environment: &'a TestEnvironment,
@@ -99,7 +99,7 @@ struct RealUser<'a> {
     server: ServerProcess,
     api: Api,
     ids: BTreeMap<usize, u64>,
-    /// The site that was emptied last.
+    /// The site that was drained last.
     drained: String,
     calls: CallCounts,
 }
@@ -153,7 +153,7 @@ impl RealUser<'_> {
         }
     }
 
-    /// kill -9; what it counted is noted before.
+    /// Kills the server with kill -9; saves its counters first.
     fn stop(&mut self) -> Result<()> {
         self.calls.add(&self.counted()?);
         self.server.kill()
@@ -166,8 +166,8 @@ impl RealUser<'_> {
         }
     }
 
-    /// Calls are counted once they are answered, and a job may end before: what its site
-    /// shows is enough.
+    /// Waits until all calls are counted. A call is counted once it is answered, and a job may end
+    /// before: what its site shows is enough.
     fn await_answers(&self) -> Result<()> {
         let mut before = self.counted()?.work();
         wait("no more calls are answered", || {
@@ -221,22 +221,22 @@ impl RealUser<'_> {
         let name = format!("pipe-{}-{component}-{attempt}", self.id(job)?);
         let pipe = self.environment.path().join(name);
         wait("it waits to be released", || {
-            // Without a reader this is refused: it is not there yet.
+            // Refused without a reader: the payload is not there yet.
             let flags = OFlags::WRONLY | OFlags::NONBLOCK;
             let opened = rustix::fs::open(&pipe, flags, Mode::empty());
             Ok(opened.is_ok_and(|pipe| rustix::io::write(&pipe, b"go\n").is_ok()))
         })
     }
 
-    /// The site of the first component.
+    /// Returns the site of the first component.
     fn site(&self, job: usize) -> Result<String> {
         let job = self.job(job)?;
         let site = job["components"][0]["site"].as_str();
         Ok(site.context("the job is not placed")?.to_owned())
     }
 
-    /// Kills the server and all that runs at a site, wrappers first, so that none can tell, as if
-    /// their machine was started anew.
+    /// Kills the server and everything that runs at a site, wrappers first, so that none can
+    /// report, as if their machine was restarted.
     fn lose(&mut self, job: usize) -> Result<()> {
         let site = self.site(job)?;
         let site = self
@@ -245,7 +245,7 @@ impl RealUser<'_> {
             .iter()
             .find(|other| other.name == site);
         let attempts = site.context("there is no such site")?.root.join("attempts");
-        // Whoever saw a wrapper live knows that its machine goes on.
+        // A server that saw a wrapper alive knows that its machine goes on.
         self.stop()?;
         for attempt in fs::read_dir(&attempts)? {
             set_another_boot(&attempt?.path().join("ready"))?;
@@ -294,7 +294,7 @@ impl RealUser<'_> {
     }
 }
 
-/// Has a wrapper's file say that it waits on a machine of another life than this one's.
+/// Changes a wrapper's file so that it names another boot of the machine than this one.
 fn set_another_boot(ready: &Path) -> Result<()> {
     let Ok(text) = fs::read_to_string(ready) else {
         return Ok(());
@@ -309,7 +309,7 @@ fn set_another_boot(ready: &Path) -> Result<()> {
     Ok(fs::write(ready, lines.collect::<String>())?)
 }
 
-/// Whether a process was started by a wrapper for the job.
+/// Returns true if a wrapper started this process for the job.
 fn is_payload(pid: u32) -> bool {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment

@@ -1,5 +1,5 @@
-//! A small scenario: sites, files, jobs, and what is done to them step by step. It is
-//! the same for both worlds, and says nothing about how either carries it out.
+//! A small scenario: sites, files, jobs, and what is done to them step by step. It is the same for
+//! both worlds, and does not say how either carries it out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,128 +15,116 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs};
 use serde_json::{Value, json};
 
-/// What every link carries: a megabyte a second.
+/// Bandwidth of every link: a megabyte a second.
 pub(super) const BANDWIDTH_BITS_PER_S: u64 = 8_000_000;
 /// Size of every file that a payload writes, as at simulated sites.
 pub(super) use cospan_simulator::world::OUTPUT_BYTES;
-/// An executable that is nowhere, neither in this machine nor at a simulated site.
+/// An executable that exists neither on this machine nor at a simulated site.
 pub(super) use cospan_simulator::world::attempt::MISSING_PROGRAM;
 
-/// Where a payload leaves its output.
+/// Path of the payload's output.
 const OUTPUT: &str = "out";
-/// How long a payload runs that nobody releases: the simulated one's first argument.
+/// Run time of a payload that nobody releases, in milliseconds: the simulated one's first argument.
 const FOR_EVER_MS: u64 = 3_600_000;
 
-/// One scenario.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DifferScenario {
-    /// Its number in the run.
+    /// Number in the run.
     pub number: usize,
-    /// What it is made of, for people.
+    /// Names of its acts, for people.
     pub acts: Vec<&'static str>,
     /// Processors of its sites s1, s2, ...
     pub processors: Vec<u32>,
     /// Files at sites, registered before the first step.
     pub files: Vec<PlannedFile>,
-    /// Its jobs.
     pub jobs: Vec<ScriptedJob>,
-    /// What is done, in order.
+    /// The steps, in order.
     pub script: Vec<ScriptStep>,
 }
 
 /// A file at a site.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlannedFile {
-    /// Its site, from 0.
+    /// Index of the site, from 0.
     pub site: usize,
-    /// Its size.
     pub bytes: usize,
 }
 
-/// A job.
 #[derive(Debug, Clone)]
 pub(super) struct ScriptedJob {
-    /// Its components.
     pub components: Vec<PlannedComponent>,
-    /// Its wall time, in whole seconds, as a wrapper counts.
+    /// Wall time in whole seconds, as a wrapper counts.
     pub wall_time_s: u64,
-    /// How often it is tried again after an error of its own.
+    /// Number of retries after an error of its own.
     pub retries: u32,
 }
 
-/// A component.
 #[derive(Debug, Clone)]
 pub(super) struct PlannedComponent {
-    /// The site that it names, from 0; all components of a job name one, or none does.
+    /// Index of the site that it names, from 0; all components of a job name one, or none does.
     pub site: Option<usize>,
-    /// Its processors.
     pub processors: u32,
-    /// What its payload does.
     pub payload: PlannedPayload,
-    /// Files that it reads, by their place in the scenario.
+    /// Input files, by their index in the scenario.
     pub inputs: Vec<usize>,
-    /// What becomes of the file that it leaves, if it leaves one.
+    /// The fate of the output file, if there is one.
     pub output: Option<Keep>,
 }
 
-/// What a payload does.
+/// The behaviour of a payload.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PlannedPayload {
-    /// Runs until it is released, and exits with this code.
+    /// Runs until it is released, then exits with this code.
     Exits(u8),
-    /// Its executable is not there.
+    /// The executable does not exist.
     Missing,
 }
 
-/// What becomes of an output.
+/// The fate of an output.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Keep {
     /// It stays with the attempt.
     Here,
-    /// It is brought to this site.
+    /// It is copied to this site.
     At(usize),
 }
 
-/// One step of a script. Jobs and sites by their place in the scenario.
+/// A step of a script. Jobs and sites are named by their index in the scenario.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ScriptStep {
     /// Wait until every site is usable and idle.
     Rest,
-    /// Submit a job.
     Submit(usize),
-    /// Wait until a job has got there.
+    /// Wait until a job has reached this point.
     Await(usize, ScriptPoint),
     /// Wait so many milliseconds.
     Pause(u64),
-    /// The payload of this component of a job comes to its end.
+    /// The payload of this component of a job ends.
     Release(usize, usize),
-    /// The payloads of all components of a job come to their ends.
+    /// The payloads of all components of a job end.
     ReleaseAll(usize),
-    /// Cancel a job.
     Cancel(usize),
-    /// Freeze a job.
     Freeze(usize),
-    /// Thaw a job.
     Thaw(usize),
-    /// The site of a job's first component loses what runs there, as its machine and the control
-    /// plane's are started again.
+    /// The site of a job's first component loses what runs there, as if its machine and the control
+    /// plane's were restarted.
     Lose(usize),
-    /// An operator empties the site of a job's first component.
+    /// An operator drains the site of a job's first component.
     Drain(usize),
-    /// An operator fills the site again that was emptied.
+    /// An operator takes the drained site into use again.
     Undrain,
     /// The control plane is killed and started again.
     Restart,
 }
 
 impl ScriptStep {
-    /// Whether another life of the control plane begins after it.
+    /// Returns true if the control plane is restarted after this step.
     pub(super) fn restarts(&self) -> bool {
         matches!(self, ScriptStep::Restart | ScriptStep::Lose(_))
     }
 }
 
-/// How far a job has come.
+/// The progress of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScriptPoint {
     /// It waits for placement.
@@ -149,23 +137,20 @@ pub(super) enum ScriptPoint {
     Running(u32),
     /// This component has succeeded.
     Succeeded(usize),
-    /// Over.
     Ended,
 }
 
-/// Where a job stands, in the words that both worlds have for it.
+/// The state of a job, in the words that both worlds have for it.
 #[derive(Debug, Clone)]
 pub(super) struct JobStanding {
-    /// Its phase.
     pub phase: String,
-    /// Its round.
     pub round: u32,
-    /// What its components are doing.
+    /// The state of each component.
     pub runs: Vec<String>,
 }
 
 impl ScriptPoint {
-    /// Whether a job is there. `None` if it has ended without passing it.
+    /// Returns true if a job has reached this point, and `None` if it ended without passing it.
     pub(super) fn reached(self, job: &JobStanding) -> Option<bool> {
         let ended = matches!(job.phase.as_str(), "finished" | "failed" | "cancelled");
         if ended && self != ScriptPoint::Ended {
@@ -184,25 +169,24 @@ impl ScriptPoint {
     }
 }
 
-/// Name of a site.
 pub(super) fn site_name(site: usize) -> String {
     format!("s{}", site + 1)
 }
 
-/// Logical name of a file, and its path at its site.
+/// Returns the logical name of a file, which is also its path at its site.
 pub(super) fn file_name(file: usize) -> String {
     format!("file-{file}")
 }
 
 impl PlannedFile {
-    /// Its bytes: unlike those of any other file.
+    /// Generates the file's bytes, which differ from those of any other file.
     pub(super) fn bytes(&self, file: usize) -> Vec<u8> {
         let mut bytes = format!("{}\n", file_name(file)).into_bytes();
         bytes.resize(self.bytes, b'.');
         bytes
     }
 
-    /// What a catalogue says of it.
+    /// Returns the content that a catalogue has for it.
     pub(super) fn content(&self, file: usize) -> Content {
         let digest = blake3::hash(&self.bytes(file));
         Content {
@@ -213,7 +197,7 @@ impl PlannedFile {
 }
 
 impl DifferScenario {
-    /// The same, so many times slower where time matters.
+    /// Returns the same scenario, so many times slower where time matters.
     pub(super) fn slower(mut self, times: u32) -> Self {
         self.files
             .iter_mut()
@@ -229,7 +213,7 @@ impl DifferScenario {
         self
     }
 
-    /// A job as the control plane knows it; `program` runs its payloads.
+    /// Returns a job as the control plane knows it; `program` runs its payloads.
     ///
     /// # Errors
     /// Never: the names are valid.
@@ -337,8 +321,8 @@ impl PlannedComponent {
     }
 }
 
-/// The document by which a client submits a job. That both worlds read the same out of
-/// it is compared in the end.
+/// Returns the document by which a client submits a job. The comparison at the end shows that both
+/// worlds read the same from it.
 pub(super) fn document(spec: &JobSpec) -> Value {
     json!({
         "name": spec.name,

@@ -1,5 +1,5 @@
-//! The control plane's settings, for a configuration file and for the simulator: the
-//! same, and so that little time is spent waiting.
+//! The control plane's settings, the same for a configuration file and for the simulator, chosen so
+//! that little time is spent waiting.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use cospan_domain::units::{BitsPerSecond, DurationMs};
 
 use super::scenario::{BANDWIDTH_BITS_PER_S, DifferScenario, site_name};
 
-/// Sections of the configuration file. How long real transfers take is no matter of the
-/// control plane: what it measures of them counts in neither.
+/// Sections of the configuration file. The control plane does not decide how long real transfers
+/// take, so its measurements of them count in neither world.
 pub(super) const SECTIONS: &str = r#"
 [queue]
 scan_interval = "1s"
@@ -30,15 +30,15 @@ unreachable_after = "10m"
 bandwidth_expiry = "0s"
 "#;
 
-/// How long a local site may take to let a submission take effect, as the server has it.
+/// Time that a local site has to make a submission take effect, as the server has it.
 const LOCAL_SETTLE: DurationMs = DurationMs::from_secs(1);
 
-/// Bandwidth of each link, for a configuration file.
+/// Returns the bandwidth of each link, for a configuration file.
 pub(super) fn bandwidth() -> String {
     format!("{BANDWIDTH_BITS_PER_S}bit/s")
 }
 
-/// The same settings for the simulator.
+/// Returns the same settings for the simulator.
 pub(super) fn settings(scenario: &DifferScenario) -> Result<Settings> {
     let mut settings = cospan_simulator::settings::default_settings();
     settings.queue.scan_interval = DurationMs(1_000);
@@ -64,7 +64,7 @@ pub(super) fn settings(scenario: &DifferScenario) -> Result<Settings> {
     Ok(settings)
 }
 
-/// Names of all sites.
+/// Lists the names of all sites.
 pub(super) fn sites(scenario: &DifferScenario) -> Result<Vec<SiteName>> {
     (0..scenario.processors.len())
         .map(|site| Ok(SiteName::new(&site_name(site))?))

@@ -1,4 +1,4 @@
-//! A scenario in the simulator: the same control plane over simulated sites.
+//! Plays a scenario in the simulator: the same control plane over simulated sites.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,15 +29,15 @@ use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::ClusterSpec;
 use cospan_simulator::world::{LinkSpec, SimulatedPace, SiteIndex, World};
 
-/// When it begins.
+/// Time at the start.
 const BEGINS: Timestamp = Timestamp(1_700_000_000_000);
-/// Calls take a little, as at a site on this machine.
+/// Longest way of a call; short, as to a site on this machine.
 const WAY_MAX: DurationMs = DurationMs(4);
-/// How long the control plane is away at a restart.
+/// Downtime of the control plane at a restart.
 const AWAY: DurationMs = DurationMs(200);
-/// How long a site is down that lost what ran there.
+/// Downtime of a site that lost what ran there.
 const REPAIR: DurationMs = DurationMs(50);
-/// How often a condition is looked at, and for how long at most.
+/// Time between two looks at a condition, and the longest wait for one.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const PATIENCE: DurationMs = DurationMs(120_000);
 
@@ -83,7 +83,7 @@ pub(super) fn play(scenario: &Arc<DifferScenario>, program: &str) -> Result<Play
         let end = run_control_plane(&environment, plan, move |plane_run| async move {
             user.act(&plane_run, &steps, number == 0).await?;
             if last {
-                // A hint tells of an end before its order is answered, and counted.
+                // A hint reports an end before its request is answered, and counted.
                 plane_run
                     .until(plane_run.clock.now() + WAY_MAX + WAY_MAX)
                     .await;
@@ -156,14 +156,14 @@ fn world(scenario: &DifferScenario) -> Result<World> {
     ))
 }
 
-/// Whoever carries out a script; outlives control planes.
+/// The user who carries out a script; outlives control planes.
 #[derive(Clone)]
 struct SimulatedUser {
     scenario: Arc<DifferScenario>,
     program: String,
     world: Arc<WorldHandle>,
     ids: Rc<RefCell<BTreeMap<usize, JobId>>>,
-    /// The site that was emptied last.
+    /// The site that was drained last.
     drained: Rc<RefCell<Option<SiteName>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether this machine keeps time: a scenario in real time proves nothing while the
+//! Measures whether this machine keeps time: a scenario in real time proves nothing while the
 //! machine stands still.
 
 use std::fs::File;
@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// How often it is looked.
+/// Time between two measurements.
 const BEAT: Duration = Duration::from_millis(100);
 
-/// Measures how late a sleep comes back with what every step of a scenario takes behind
-/// it: a process that starts, and a write to the disk. Many steps that are a little late
-/// add up to one that is very late.
+/// A measurement of the delay of a sleep followed by what every step of a scenario needs: starting
+/// a process and writing to the disk. Many steps that are a little late add up to one that is very
+/// late.
 pub(super) struct Steadiness {
     began: Instant,
-    /// The latest stall that mattered ended so long after that, in milliseconds; 0 for none.
+    /// End of the latest stall that mattered, in milliseconds after `since`; 0 for none.
     stalled_at_ms: AtomicU64,
     stop: AtomicBool,
 }
 
 impl Steadiness {
-    /// What of margins of a second and a half may be lost.
+    /// The part of the margins of a second and a half that may be lost.
     const STALL: Duration = Duration::from_millis(500);
 
     pub(super) fn new() -> Self {
@@ -37,7 +37,7 @@ impl Steadiness {
         }
     }
 
-    /// Looks until it is told to stop.
+    /// Measures until it is stopped.
     ///
     /// # Errors
     /// Nothing can be written in `base`, or no process started.
@@ -52,7 +52,7 @@ impl Steadiness {
             file.rewind()?;
             file.write_all(b"beat")?;
             file.sync_data()?;
-            // What was lost a second ago counts for a third, two seconds ago for a ninth.
+            // A delay a second ago counts for a third, two seconds ago for a ninth.
             lost = lost * 9 / 10 + asleep.elapsed().saturating_sub(BEAT);
             if lost > Self::STALL {
                 self.stalled_at_ms
@@ -66,7 +66,7 @@ impl Steadiness {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the machine stood still at any time after this moment.
+    /// Returns true if the machine stood still at any time after this moment.
     pub(super) fn stalled_since(&self, moment: Instant) -> bool {
         let moment = ms(moment.duration_since(self.began));
         self.stalled_at_ms.load(Ordering::Relaxed) > moment

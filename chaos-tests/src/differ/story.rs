@@ -1,5 +1,5 @@
-//! What a control plane left in its store about each job, and how much of it is the
-//! same in any world.
+//! The story of each job in a control plane's store, and the parts of it that are the same in any
+//! world.
 //!
 //! Not compared, because two worlds cannot agree on it: when something was decided
 //! (lengths that follow from the settings are), names of hosts, numbers of batch jobs,
@@ -22,14 +22,14 @@ use cospan_storage::port::{Opened, Sink, Stored};
 use cospan_storage::record::{Loader, events};
 use cospan_storage::{EngineKind, StoreOptions};
 
-/// One job as its store tells it.
+/// The story of one job in its store.
 #[derive(Debug, Clone)]
 pub(super) struct JobStory {
     /// The job as it ended.
     pub job: Job,
-    /// What happened to it, in order.
+    /// The events of the job, in order.
     pub events: Vec<JobEvent>,
-    /// Units in which that was journalled, without the submission.
+    /// Number of units in which they were journalled, without the submission.
     pub units: usize,
 }
 
@@ -97,7 +97,7 @@ fn read(
     stories
 }
 
-/// The events of a job as lines, by who sees them in which order.
+/// Returns the events of a job as lines, by observer.
 ///
 /// Components run at the same time, and so do transfers; nothing determines in which
 /// order their events are decided. So each component sees its own events among those of
@@ -133,7 +133,7 @@ pub(super) fn views(story: &JobStory) -> BTreeMap<String, Vec<String>> {
     views
 }
 
-/// Which component an event is about; `None` for the job as a whole.
+/// Returns the component that an event is about; `None` for the job as a whole.
 fn component_of(what: &JobEventKind) -> Option<ComponentIndex> {
     match what {
         JobEventKind::AttemptRenewed { component }
@@ -195,8 +195,8 @@ fn component_of(what: &JobEventKind) -> Option<ComponentIndex> {
     }
 }
 
-/// An event without what only one world can know. Instants become lengths from the
-/// event on where the settings determine them, and vanish where they do not.
+/// Formats an event without what only one world can know. Instants become lengths from the event on
+/// where the settings determine them, and vanish where they do not.
 fn line(event: &JobEvent) -> String {
     let mut what = event.what.clone();
     let length = |until: &mut Timestamp| *until = Timestamp(until.since(event.at).0);
@@ -257,7 +257,7 @@ fn size_only(content: Content) -> Content {
     }
 }
 
-/// What a job's record says in the end, in lines.
+/// Lists what a job's record says in the end.
 pub(super) fn record(job: &Job) -> Vec<String> {
     let end = match &job.phase {
         JobPhase::Failed { reason, .. } => format!("failed: {reason}"),

@@ -18,7 +18,7 @@ pub(super) const ALL: [(&str, FaultScenario); 6] = [
 ];
 
 impl FaultScene {
-    /// From now on the calls of a site go wrong like this; empty: none.
+    /// Makes the calls of a site go wrong like this from now on; empty: none.
     fn arm(&self, index: usize, lines: &str) -> Result<()> {
         let directory = self.environment.data().join("faults");
         std::fs::create_dir_all(&directory)?;
@@ -30,7 +30,7 @@ impl FaultScene {
         )?)
     }
 
-    /// Kills the server and starts it again, with this added to the section of its
+    /// Kills the server and starts it again, with these lines added to this section of its
     /// configuration and this plan of crashes.
     fn start_again(&mut self, section: &str, added: &str, plan: &str) -> Result<()> {
         self.server.kill()?;
@@ -59,7 +59,7 @@ impl FaultScene {
         Ok(())
     }
 
-    /// What payloads wrote down so far.
+    /// Lists what payloads have written so far.
     fn runs(&self) -> Result<Vec<PayloadRun>> {
         Ok(PayloadLedger::read(&self.environment.ledger())?.runs)
     }
@@ -75,7 +75,7 @@ impl FaultScene {
     }
 }
 
-/// What arrived runs, once: it is found by its tag and adopted, not submitted again.
+/// A submission that arrived runs once: it is found by its tag and adopted, not submitted again.
 fn reply_lost(scene: &mut FaultScene) -> Result<()> {
     scene.arm(0, "submit lost-after next 3\n")?;
     let ids = (0..3).map(|n| scene.submit(&format!("adopted-{n}"), &["s1", "s2"], "0.2", 0));
@@ -96,7 +96,7 @@ fn reply_lost(scene: &mut FaultScene) -> Result<()> {
     Ok(())
 }
 
-/// What certainly never arrived, though nobody said so, is submitted under a new tag.
+/// A submission that certainly never arrived, though nobody said so, is made again under a new tag.
 fn never_arrives(scene: &mut FaultScene) -> Result<()> {
     scene.arm(0, "submit lost-before next 1\n")?;
     let id = scene.submit("renewed", &["s1", "s2"], "0.2", 0)?;
@@ -140,7 +140,7 @@ fn status_fails(scene: &mut FaultScene) -> Result<()> {
     Ok(())
 }
 
-/// A site that answers and knows nothing of our attempts for a while.
+/// A site answers, but knows nothing of our attempts for a while.
 fn status_tells_nothing(scene: &mut FaultScene) -> Result<()> {
     let id = scene.submit("unknown", &["s1", "s2"], "2", 0)?;
     scene.await_state(id, "running")?;
@@ -150,8 +150,8 @@ fn status_tells_nothing(scene: &mut FaultScene) -> Result<()> {
     Ok(())
 }
 
-/// The first gate is open and the second is not when the server dies; it is away for longer than
-/// parts of a round may begin apart, and the first payload succeeds alone meanwhile. That round
+/// The server dies when the first gate is open and the second is not. It is away for longer than
+/// the parts of a round may begin apart, and the first payload succeeds alone meanwhile. That round
 /// counts for nothing: the job finishes with another one, whose payloads run together.
 fn dies_between_gates(scene: &mut FaultScene) -> Result<()> {
     const GRACE: Duration = Duration::from_secs(2);

@@ -1,5 +1,5 @@
-//! Judges what single jobs ask for beside the rules that hold of all, and counts what
-//! happened to their claims.
+//! Judges the demands of single jobs beside the rules that hold for all, and counts the events of
+//! their claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,17 +10,17 @@ use crate::evidence::{JobTruth, RunEvidence};
 use crate::history::{self, JobRound};
 use crate::payload::{PayloadRun, grain};
 
-/// Events that tell of what happens to claims.
+/// Events that show what happens to claims.
 const CLAIMS: [&str; 4] = [
     "ClaimGivenBack",
     "ClaimMissed",
     "ClaimReturned",
     "ComponentMoved",
 ];
-/// Rounds that gave way, as the list of claims has it.
+/// Name of preempted rounds in the list of claims.
 const PREEMPTED: &str = "Preempted";
 
-/// A payload that ran: its job, and from when until when, in milliseconds since 1970.
+/// A run of a payload: its job, its start and its end, in milliseconds since 1970.
 type PayloadSpan = (u64, u64, u64);
 /// Runs of payloads, by job.
 type Runs<'a> = BTreeMap<u64, Vec<(AttemptTag, &'a PayloadRun)>>;
@@ -66,8 +66,9 @@ fn runs_once(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
     }
 }
 
-/// Each payload was told of the chunk that belongs to its processors among all of the job. The
-/// parts of another split had others: of flexible jobs the round that it finished with counts.
+/// Checks that each payload was given the chunk that belongs to its processors among all of the
+/// job. The components of another split had others: of flexible jobs the round that it finished
+/// with counts.
 fn own_chunks(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
     let rounds = history::rounds(job.asked.flexible, &job.events);
     let last = rounds.last().map(JobRound::latest).unwrap_or_default();
@@ -83,7 +84,7 @@ fn own_chunks(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
         .filter(|(tag, _)| counts(tag))
     {
         let own = chunk(&job.asked.shares, tag.component.0 as usize);
-        // Whoever was killed may not have come to it.
+        // A payload that was killed may not have come to it.
         let expected: Vec<_> = own.into_iter().collect();
         if run.chunks != expected && !(run.chunks.is_empty() && run.end.is_none()) {
             let what = format!("{tag} was told of {:?}, not of {expected:?}", run.chunks);
@@ -92,7 +93,7 @@ fn own_chunks(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
     }
 }
 
-/// Where the chunk of a component begins, and how long it is; none if no file is shared out.
+/// Returns the offset and length of a component's chunk; none if no file is shared out.
 fn chunk(shares: &[u64], component: usize) -> Option<(u64, u64)> {
     let size = grain().len() as u64;
     let total = shares.iter().sum::<u64>();
@@ -102,7 +103,7 @@ fn chunk(shares: &[u64], component: usize) -> Option<(u64, u64)> {
     Some((begin, size * (before + own) / total - begin))
 }
 
-/// Payloads that ended by themselves tell from when until when they ran.
+/// Checks the limits of sweeps. Payloads that ended by themselves wrote their start and end.
 fn limits(evidence: &RunEvidence, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
     let mut sweeps: BTreeMap<(u64, u64), Vec<PayloadSpan>> = BTreeMap::new();
     for job in &evidence.jobs {

@@ -1,4 +1,4 @@
-//! Who works with the server while the power is on, and what they were told.
+//! The clients that work with the server while the power is on, and the answers they received.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use super::PowerStage;
 use super::machine::signal;
 use crate::test_environment::TestEnvironment;
 
-/// Between two commands of those who are not in a hurry.
+/// Pause between two commands of clients that are not in a hurry.
 const PAUSE: Duration = Duration::from_millis(400);
-/// Longest upload.
+/// Largest upload.
 const UPLOAD_BYTES: usize = 3_000_000;
 
-/// What the command line said is done.
+/// Everything that the command line reported as done.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ToldClients {
-    /// Keys, with their secrets while they are there.
+    /// Keys, with their secrets while they exist.
     pub(super) keys: BTreeMap<String, Option<String>>,
     /// Uploads by name, with their digests.
     pub(super) uploads: BTreeMap<String, String>,
@@ -31,7 +31,7 @@ pub(super) struct ToldClients {
     pub(super) exports: BTreeMap<PathBuf, String>,
 }
 
-/// What clients of one life share.
+/// The state that the clients of one life share.
 #[derive(Debug)]
 struct ClientsShared {
     program: PathBuf,
@@ -39,7 +39,7 @@ struct ClientsShared {
     home: PathBuf,
     exports: PathBuf,
     told: Mutex<ToldClients>,
-    /// Commands that run; none begins once it is over.
+    /// Running commands; `None` once no other may begin.
     running: Mutex<Option<BTreeSet<u32>>>,
     done: [AtomicU64; 3],
     is_over: AtomicBool,
@@ -49,18 +49,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Clients at work.
 #[derive(Debug)]
 pub(super) struct Clients {
     shared: Arc<ClientsShared>,
     threads: Vec<JoinHandle<Result<()>>>,
 }
 
-/// What each of them does.
+/// The work of each client.
 const WORK: [PowerStage; 3] = [PowerStage::Keys, PowerStage::Uploads, PowerStage::Exports];
 
 impl Clients {
-    /// Sets them to work; `life` tells their names from those of others.
+    /// Starts the clients; `life` tells their names from those of others.
     pub(super) fn start(
         program: &Path,
         environment: &TestEnvironment,
@@ -87,13 +86,13 @@ impl Clients {
         }
     }
 
-    /// How often one of them was told that something is done.
+    /// Counts the commands of one client that were reported as done.
     pub(super) fn done(&self, stage: PowerStage) -> u64 {
         let at = WORK.iter().position(|work| *work == stage);
         at.map_or(u64::MAX, |at| self.shared.done[at].load(Ordering::Relaxed))
     }
 
-    /// Commands that run now; no other begins.
+    /// Returns the running commands and lets no other begin.
     pub(super) fn hold(&self) -> Vec<u32> {
         self.shared.is_over.store(true, Ordering::Relaxed);
         lock(&self.shared.running)
@@ -103,7 +102,7 @@ impl Clients {
             .collect()
     }
 
-    /// Ends those commands, and gives back what was told.
+    /// Ends those commands, and returns what was reported as done.
     ///
     /// # Errors
     /// One of them could not work at all.
@@ -145,7 +144,7 @@ impl ClientsShared {
         if turn % 3 == 2
             && let Some((old, _)) = there.next()
         {
-            // From now on nobody knows, unless it is told.
+            // From now on nobody knows, unless there is an answer.
             lock(&self.told).keys.remove(old);
             let is_done = self.run(&["key", "remove", old])?.is_some();
             if is_done {
@@ -198,7 +197,7 @@ impl ClientsShared {
         Ok(is_done)
     }
 
-    /// What a command printed that ended well; `None`: nobody knows what it did.
+    /// Returns the output of a command that ended well; `None`: nobody knows what it did.
     fn run(&self, arguments: &[&str]) -> Result<Option<String>> {
         let mut command = Command::new(&self.program);
         command.args(arguments).arg("--config").arg(&self.config);
@@ -231,7 +230,7 @@ impl ClientsShared {
     }
 }
 
-/// The digest of a file.
+/// Returns the digest of a file.
 ///
 /// # Errors
 /// It cannot be read.

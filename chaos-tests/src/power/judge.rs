@@ -1,4 +1,4 @@
-//! What must be so after a power cut.
+//! Judges what a power cut left.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,16 +16,16 @@ use crate::evidence::RunEvidence;
 use crate::oracle::{self, OracleRule};
 use crate::test_environment::TestEnvironment;
 
-/// Longest until all sites are usable, and until each has run something.
+/// Longest wait until all sites are usable, and until each has run something.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Rules about files that wrappers left long ago: a power cut takes those that nobody synced.
 const TAKEN_BY_CUTS: [OracleRule; 1] = [OracleRule::AllReady];
 
-/// What clients saw of a job that was over, and when.
+/// The final state of each ended job that clients saw, and when.
 pub(super) type SeenEndings = BTreeMap<u64, (String, u64)>;
 
-/// The sites that do not take work, each with why. One that lost many attempts to the cut is tried
-/// out with few at a time: it does take work.
+/// Lists the sites that take no work, each with the reason. A site that lost many attempts to the
+/// cut is tried out with few at a time: it does take work.
 ///
 /// # Errors
 /// The server does not answer.
@@ -96,7 +96,7 @@ fn send_probe(environment: &TestEnvironment, api: &Api, site: &str, cut: u32) ->
     Ok(sent["jobs"][0]["id"].as_u64().unwrap_or_default())
 }
 
-/// What was said to be done and is not there any more.
+/// Lists what was reported as done and is no longer there.
 ///
 /// # Errors
 /// The server does not answer.
@@ -196,8 +196,8 @@ fn lost_uploads(
     Ok(lost)
 }
 
-/// What the oracle says once everything has come to rest, and jobs that ran although they were
-/// over.
+/// Lists what the oracle says once everything has come to rest, and jobs that ran although they
+/// were over.
 pub(super) fn broken(evidence: &RunEvidence, ended: &SeenEndings) -> Vec<String> {
     let verdict = oracle::judge(evidence);
     let mut broken: Vec<String> = verdict

@@ -1,5 +1,5 @@
-//! What a power cut is made of here: a file system on an image, mounted by loop, and a server whose
-//! processes all end at once.
+//! A power cut: a file system on an image, mounted by loop, and a server whose processes all end at
+//! once.
 //!
 //! What was written to a file and not to the disk is in the page cache of the mounted file system and
 //! nowhere in its image, so a copy of the image has just what a power cut leaves of a disk that
@@ -19,11 +19,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// Uploads leave some 256 MB of a disk free.
 const IMAGE_BYTES: u64 = 512 << 20;
-/// Says that this process has mounts of its own already.
+/// Set when this process has mounts of its own already.
 const APART: &str = "COSPAN_CHAOS_APART";
 const COPIES_MAX: u32 = 200;
 
-/// Begins this program anew where mounts are nobody else's: they are gone with its last process,
+/// Restarts this program with mounts that nobody else sees: they are gone with its last process,
 /// however that ends.
 ///
 /// # Errors
@@ -64,7 +64,7 @@ pub fn go_apart() -> Result<()> {
     .context("cannot have mounts of its own")
 }
 
-/// Runs a command to its end, and gives back what it printed.
+/// Runs a command to its end and returns its output.
 ///
 /// # Errors
 /// It cannot be started, or fails.
@@ -91,7 +91,7 @@ pub struct ImageDisk {
 }
 
 impl ImageDisk {
-    /// A new one, mounted at `place`.
+    /// Makes a new one, mounted at `place`.
     ///
     /// # Errors
     /// It cannot be made or mounted.
@@ -143,7 +143,7 @@ impl ImageDisk {
         bail!("the disk of {} does not come to rest", self.place.display())
     }
 
-    /// Goes on with a copy: its journal is replayed.
+    /// Continues with a copy: its journal is replayed.
     ///
     /// # Errors
     /// It cannot be mounted.
@@ -153,7 +153,7 @@ impl ImageDisk {
         self.mount()
     }
 
-    /// What the kernel counts of the loop device.
+    /// Returns the path of the kernel's counters of the loop device.
     fn counters(&self) -> Result<PathBuf> {
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
         let line = mounts
@@ -180,7 +180,7 @@ impl Drop for ImageDisk {
     }
 }
 
-/// Writes that a device has done, and requests that it has in hand.
+/// Counts the writes that a device has done, and the requests in flight.
 fn writes(counters: &Path) -> Result<(u64, u64)> {
     let text = fs::read_to_string(counters)?;
     let mut counts = text.split_whitespace().map(str::parse);
@@ -190,8 +190,8 @@ fn writes(counters: &Path) -> Result<(u64, u64)> {
     }
 }
 
-/// A program that runs another as one machine does: its processes are seen by nobody else's number,
-/// and all of them end when it is killed. Each time it is another run of that machine.
+/// Writes a program that runs another like a machine of its own: its processes have their own
+/// numbers, and all of them end when it is killed. Each time it is another run of that machine.
 ///
 /// # Errors
 /// It cannot be written.
@@ -229,7 +229,7 @@ pub fn stop_all(pid: u32, others: &[u32]) -> Result<()> {
             let Some(found) = name.to_str().and_then(|name| name.parse().ok()) else {
                 continue;
             };
-            // One that has just ended has none.
+            // A process that has just ended has none.
             let its = fs::read_link(format!("/proc/{found}/ns/pid"));
             if its.is_ok_and(|its| its == whose) && stopped.insert(found) {
                 signal(found, Signal::STOP);
@@ -242,7 +242,8 @@ pub fn stop_all(pid: u32, others: &[u32]) -> Result<()> {
     }
 }
 
-/// Where the processes of a machine are, once it has any: never where everybody's are.
+/// Returns the namespace of the processes of a machine, once it has any: never that of all other
+/// processes.
 fn processes_of(pid: u32) -> Result<Option<PathBuf>> {
     let ours = fs::read_link("/proc/self/ns/pid")?;
     match fs::read_link(format!("/proc/{pid}/ns/pid_for_children")) {

@@ -1,4 +1,4 @@
-//! What came of power cuts.
+//! The outcomes of power cuts, and their report.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,34 +6,32 @@ use std::time::Duration;
 use super::PowerStage;
 use super::series::Series;
 
-/// What came of one cut.
+/// The outcome of one cut.
 #[derive(Debug, Clone)]
 pub struct CutResult {
-    /// What went on.
+    /// The work under way at the cut.
     pub stage: PowerStage,
-    /// From the cut to a server that takes work; `None`: it did not start.
+    /// Time from the cut to a server that takes work; `None`: it did not start.
     pub restart: Option<Duration>,
     /// Sites that took no work.
     pub unusable: Vec<String>,
-    /// What was said to be done and is not.
+    /// Things that were reported as done and are lost.
     pub lost: Vec<String>,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 pub struct PowerRunResult {
-    /// Each of them.
     pub cuts: Vec<CutResult>,
-    /// What broke on the whole, or kept a disk from being worked on.
+    /// Failures of the whole, or of a disk that could not be worked on.
     pub broken: Vec<String>,
-    /// Jobs, keys, uploads and exports that were said to be done.
+    /// Numbers of jobs, keys, uploads and exports that were reported as done.
     pub told: [usize; 4],
-    /// How long it took.
     pub took: Duration,
 }
 
 impl CutResult {
-    /// What was found wrong.
+    /// Lists what was found wrong.
     pub fn problems(&self) -> Vec<&String> {
         self.unusable.iter().chain(&self.lost).collect()
     }
@@ -53,14 +51,14 @@ impl fmt::Display for CutResult {
 }
 
 impl PowerRunResult {
-    /// Adds what came of a series.
+    /// Adds the outcome of a series.
     pub(super) fn add(&mut self, series: Series<'_>) {
         self.cuts.extend(series.cuts);
         self.broken.extend(series.broken);
         (0..self.told.len()).for_each(|at| self.told[at] += series.told[at]);
     }
 
-    /// Whether it shows what it was to show.
+    /// Returns true if the run shows what it was to show.
     pub fn is_good(&self) -> bool {
         self.broken.is_empty()
             && self
@@ -69,7 +67,7 @@ impl PowerRunResult {
                 .all(|cut: &CutResult| cut.restart.is_some() && cut.problems().is_empty())
     }
 
-    /// For people.
+    /// Formats the outcome for people.
     pub fn report(&self) -> String {
         let mut text = format!(
             "{:14}{:>6}{:>9}{:>14}{:>14}\n",

@@ -1,4 +1,4 @@
-//! A few cuts, one after the other, each on what the one before left of a disk.
+//! A series of a few cuts, each on what the cut before left of a disk.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,26 +24,25 @@ use crate::workload::DrawnWorkload;
 const DEPTH: usize = 10;
 /// A first start is cut off within this time.
 const FIRST_START_MS: u64 = 2_500;
-/// So often something must have been done before the power is cut while it is done again.
+/// Least number of times that something was done before the power is cut while it is done again.
 const DONE_BEFORE: u64 = 2;
 const SETTLE_MAX: Duration = Duration::from_secs(120);
 
-/// A few cuts.
+/// A series of cuts.
 pub(super) struct Series<'a> {
     options: &'a PowerOptions,
     stop: &'a AtomicBool,
     show: Show<'a>,
     random: StdRng,
-    /// What came of the cuts.
     pub(super) cuts: Vec<CutResult>,
-    /// What broke beside them.
+    /// Failures beside the cuts.
     pub(super) broken: Vec<String>,
-    /// What clients were told is done.
+    /// Numbers of things that clients saw reported as done.
     pub(super) told: [usize; 4],
 }
 
 impl<'a> Series<'a> {
-    /// So many cuts, of which the first has this number.
+    /// Runs so many cuts, of which the first has this number.
     pub(super) fn run(
         options: &'a PowerOptions,
         first: u32,
@@ -77,7 +76,7 @@ impl<'a> Series<'a> {
     }
 
     fn work_on_disk(&mut self, first: u32, stages: &[PowerStage]) -> Result<()> {
-        // Copies shall be short: what is cut is to be seen, not how files travel.
+        // Copies are short: the cut is to be tested, not how files travel.
         let layout = Layout {
             bandwidth: "500Mbit/s".into(),
             ..Layout::default()
@@ -132,7 +131,7 @@ impl<'a> Series<'a> {
         self.settle(power)
     }
 
-    /// Has clients work until the moment of the cut.
+    /// Lets clients work until the moment of the cut.
     fn work_until(
         &mut self,
         power: &mut Power<'_>,
@@ -202,7 +201,7 @@ impl<'a> Series<'a> {
     }
 }
 
-/// A machine at work, and what its users were told.
+/// A machine at work, and the answers that its users received.
 struct Power<'a> {
     environment: &'a TestEnvironment,
     binary: &'a Path,
@@ -231,7 +230,7 @@ impl Power<'_> {
         ))
     }
 
-    /// Looks which jobs are over.
+    /// Records which jobs are over.
     fn look(&mut self) -> Result<()> {
         let (Some(crowd), api) = (&self.crowd, self.server.api()?) else {
             return Ok(());
@@ -271,7 +270,7 @@ impl Power<'_> {
         self.disk.go_on_with(copy)
     }
 
-    /// Starts the server again, and looks what is there.
+    /// Starts the server again, and checks what is there.
     fn come_back(&mut self, number: u32, stage: PowerStage) -> Result<CutResult> {
         let mut cut = CutResult {
             stage,
@@ -304,12 +303,12 @@ impl Power<'_> {
     }
 }
 
-/// Files of users are theirs to see to. Nothing else is synced for them.
+/// Syncs the files of users, as they would themselves. Nothing else is synced for them.
 fn sync_files(environment: &TestEnvironment) -> Result<()> {
     let mut sync = Command::new("sync");
     for site in &environment.sites {
         let files = site.root.join("files");
-        // No name of theirs is planted where there is no such directory.
+        // No name is planted where there is no such directory.
         for entry in std::fs::read_dir(&files).into_iter().flatten().flatten() {
             sync.arg(entry.path());
         }

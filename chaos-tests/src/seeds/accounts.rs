@@ -1,4 +1,4 @@
-//! Whether the processor time that a job's record says was held in vain was so held.
+//! Judges the processor time that a job's record says was held in vain.
 //!
 //! A record counts from when the site started an attempt, as the site says once that is at its
 //! gate, until its payload is seen to have begun, or the attempt to be over. The world knows when
@@ -24,24 +24,24 @@ use super::oracle::SeedEvidence;
 use super::starts::clock_steps;
 use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 
-/// When the control plane wrote about one attempt that it is at its gate, and that it is not any
-/// more, in true time.
+/// Times at which the control plane wrote about one attempt that it is at its gate, and that it no
+/// longer is, in true time.
 #[derive(Debug, Clone, Copy, Default)]
 struct GateSpan {
     from: Option<Timestamp>,
     until: Option<Timestamp>,
 }
 
-/// What the control plane wrote about times at gates.
+/// The records of the control plane about times at gates.
 #[derive(Debug, Default)]
 pub struct GateAccounts {
     counted: BTreeMap<(JobId, ComponentIndex, Attempt), GateSpan>,
 }
 
 impl GateAccounts {
-    /// Takes note of an event that became durable, of a job as it was before, written by a
-    /// clock that is so far ahead. Much may become durable at once: a component that is seen
-    /// to have begun may be seen to be over, and its job with it.
+    /// Records an event that became durable, of a job as it was before, written by a clock that is
+    /// so far ahead. Much may become durable at once: a component that is seen to have begun may be
+    /// seen to be over, and its job with it.
     pub(super) fn note(&mut self, job: &Job, event: &JobEvent, ahead_ms: i64) {
         let written = Timestamp(event.at.0.saturating_add_signed(-ahead_ms));
         match &event.what {
@@ -67,7 +67,7 @@ impl GateAccounts {
         }
     }
 
-    /// What is counted for the current attempt of a component.
+    /// Returns the count for the current attempt of a component.
     fn current(&mut self, job: &Job, component: ComponentIndex) -> Option<&mut GateSpan> {
         let attempt = job.components.get(component.0 as usize)?.attempt;
         Some(
@@ -84,17 +84,17 @@ impl GateSpan {
     }
 }
 
-/// What the world knows of an attempt that came to its gate.
+/// The world's view of an attempt that came to its gate.
 #[derive(Debug, Default, Clone, Copy)]
 struct GatedAttempt {
     processors: u32,
-    /// Its site started it.
+    /// Start at its site.
     from: Option<Timestamp>,
-    /// It came to its gate.
+    /// True once it came to its gate.
     ready: bool,
-    /// Its payload began.
+    /// Begin of its payload.
     began: Option<Timestamp>,
-    /// It ran, or it was over.
+    /// Time at which it ran, or was over.
     until: Option<Timestamp>,
 }
 
@@ -121,7 +121,7 @@ fn held(entries: &[LedgerEntry]) -> BTreeMap<AttemptTag, GatedAttempt> {
     held
 }
 
-/// Ended jobs of which the record states what cannot be, with the bounds.
+/// Lists ended jobs whose record states an impossible sum, with the bounds.
 pub(super) fn misstated(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut bounds: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
     for (tag, held) in held(evidence.world.ledger().entries()) {
@@ -157,11 +157,12 @@ pub(super) fn misstated(evidence: &SeedEvidence<'_>) -> Vec<String> {
     wrong.collect()
 }
 
-/// What is held is counted from when it was taken to its gate, from there to the decision to start,
-/// and from that until the payload begins: between any two of these a clock may be set.
+/// The hold is counted from the record of the gate to the decision to start, and from that until
+/// the payload begins: between any two of these a clock may be set.
 const COUNTS: u64 = 3;
 
-/// The least and the most that may be counted for one attempt, where clocks leave so much in doubt.
+/// Returns the least and the most that may be counted for one attempt, where clocks leave so much
+/// in doubt.
 fn bounds_ms(
     counted: GateSpan,
     held: GatedAttempt,

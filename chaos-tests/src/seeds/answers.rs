@@ -1,5 +1,5 @@
-//! Judges what users and operators are told: what is done can be seen at once, and what
-//! is left undone there was no need to do.
+//! Judges the answers to users and operators: what is reported as done can be seen at once, and
+//! what is left undone did not need to be done.
 
 use cospan_actors::api::View;
 use cospan_actors::api::command::{ApiAnswer, ApiRefusal, JobOutcome};
@@ -10,8 +10,8 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::scenario::{SeedScenario, UserAction};
 
-/// What an answer says and is not so; `view` is what could be read right after it, `asked_at` when it
-/// was asked for, by the clock of the control plane.
+/// Lists what an answer states falsely; `view` is what could be read right after it, `asked_at` the
+/// time of the question, by the clock of the control plane.
 pub(super) fn untrue(
     action: &UserAction,
     answer: &Result<ApiAnswer, ApiRefusal>,
@@ -60,7 +60,7 @@ pub(super) fn untrue(
     }
 }
 
-/// Whether a job is as it was asked to be.
+/// Returns true if a job is as the action wanted it.
 fn is_so(action: &UserAction, job: &Job) -> bool {
     match action {
         UserAction::Cancel(_) | UserAction::Abandon(_) => {
@@ -76,9 +76,9 @@ fn is_so(action: &UserAction, job: &Job) -> bool {
         UserAction::Freeze(_, frozen) => job.frozen_by.is_some() == *frozen,
         // It may have been promoted since.
         UserAction::Raise(_, to) => job.priority >= *to,
-        // It may have been sought since, and not found.
+        // It may have been searched for since, and not found.
         UserAction::Promise(_, wish) => {
-            // Without a promise nobody begins later than others.
+            // Without a reservation nobody begins later than others.
             let needs_it = job.spec.longest_offset() > DurationMs::ZERO;
             wish.is_some() || needs_it || job.reservation_wish().is_none()
         }
@@ -89,7 +89,7 @@ fn is_so(action: &UserAction, job: &Job) -> bool {
     }
 }
 
-/// Whether a site is as it was ordered to be.
+/// Returns true if a site is as the operator wanted it.
 fn is_ordered(order: &Operation, site: &SiteRecord, asked_at: Timestamp) -> bool {
     let operator = &site.operator;
     match order {
@@ -112,8 +112,9 @@ fn is_ordered(order: &Operation, site: &SiteRecord, asked_at: Timestamp) -> bool
     }
 }
 
-/// Whether errors were set back when that was asked for. All that comes in while a change is written
-/// is decided together, and can be read at once: errors that came after the order count again.
+/// Returns true if errors were reset when that was asked for. Everything that comes in while a
+/// change is written is decided together, and can be read at once: errors that came after the
+/// command count again.
 fn is_reset(site: &SiteRecord, asked_at: Timestamp) -> bool {
     let reset_at = site.operator.reset.as_ref().map(|order| order.at);
     let counted = site

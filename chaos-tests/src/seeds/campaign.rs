@@ -1,4 +1,4 @@
-//! Many seeds side by side. Each runs on a thread of its own, in a world of its own.
+//! Runs many seeds side by side, each on a thread of its own, in a world of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,14 +10,13 @@ use cospan_domain::units::DurationMs;
 use super::run::{SeedVerdict, run};
 use super::scenario::SeedScenario;
 
-/// How large each run is.
+/// The size of each run.
 #[derive(Debug, Clone, Copy)]
 pub struct CampaignSize {
-    /// Jobs.
     pub jobs: usize,
-    /// Sites, at most five.
+    /// At most five.
     pub sites: usize,
-    /// How long things go wrong.
+    /// Time during which faults happen.
     pub length: DurationMs,
 }
 
@@ -41,16 +40,16 @@ pub fn seed(seed: u64, size: CampaignSize) -> Result<SeedVerdict> {
         .unwrap_or_else(|_| Err(anyhow!("the simulation panicked")))
 }
 
-/// How a planted bug was found.
+/// The way in which a planted bug was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundBug {
-    /// Seeds that it took.
+    /// Number of seeds that it took.
     pub seeds: u64,
-    /// What the oracle said first.
+    /// The first line of the oracle.
     pub said: String,
 }
 
-/// What a seed showed first, if it broke a rule.
+/// Returns the first problem that a seed showed, if it broke a rule.
 #[cfg(cospan_chaos)]
 fn shown(number: u64, size: CampaignSize) -> Option<String> {
     match seed(number, size) {
@@ -60,8 +59,9 @@ fn shown(number: u64, size: CampaignSize) -> Option<String> {
     }
 }
 
-/// Plants a bug and runs these seeds until an oracle finds it; `None` if they did not. A seed that breaks a rule without the bug as well found another one.
-/// `show` hears before each seed how many it will have been, and of such others.
+/// Plants a bug and runs these seeds until an oracle finds it; `None` if they did not. A seed that
+/// breaks a rule without the bug as well found another one. `show` is called before each seed with
+/// its number, and with such other findings.
 #[cfg(cospan_chaos)]
 pub fn hunt(
     bug: cospan_domain::planted::Bug,
@@ -89,8 +89,8 @@ pub fn hunt(
     })
 }
 
-/// Runs `count` seeds from `first` on, `at_once` at a time, and shows each verdict. There is
-/// none behind the largest number.
+/// Runs `count` seeds from `first` on, `at_once` at a time, and shows each verdict. It stops at the
+/// largest number.
 pub fn seeds(
     first: u64,
     count: u64,
@@ -116,8 +116,8 @@ pub fn seeds(
     });
 }
 
-/// The shortest beginning of what users do that is still enough for something to go
-/// wrong, and what goes wrong then. Halves first, then quarters of it, and so on.
+/// Finds the shortest beginning of the users' actions with which something still goes wrong, and
+/// returns its verdict. Halves are tried first, then quarters, and so on.
 ///
 /// # Errors
 /// The simulation fails.

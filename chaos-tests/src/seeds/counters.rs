@@ -1,5 +1,5 @@
-//! What a control plane shows of itself is what it did: its metrics are compared with the
-//! changes that became durable while it reigned, and with what there is.
+//! Compares the metrics of a control plane with the changes that became durable while it ran, and
+//! with what there is.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use prometheus::core::Collector;
 
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
-/// What one control plane did so far.
+/// The work of one control plane so far.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     submitted: u64,
@@ -18,7 +18,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Takes note of a change.
+    /// Records a change.
     pub(super) fn note(&mut self, change: &JournalChange) {
         match change {
             JournalChange::NewJobs(jobs) => self.submitted += jobs.len() as u64,
@@ -29,7 +29,7 @@ impl Counters {
         }
     }
 
-    /// What the metrics show otherwise. `jobs`: all that are kept.
+    /// Lists metrics with a wrong value. `jobs`: all that are kept.
     pub(super) fn misstated<'a>(
         &self,
         metrics: &Metrics,
@@ -67,7 +67,7 @@ impl Counters {
     }
 }
 
-/// What the metrics of sites at rest show otherwise than it is.
+/// Lists metrics of sites at rest with a wrong value.
 pub(super) fn sites_misstated(plane_run: &ControlPlaneRun) -> Vec<String> {
     let metrics = &plane_run.plane.shared().metrics;
     let mut found = Vec::new();
@@ -112,7 +112,7 @@ pub(super) fn sites_misstated(plane_run: &ControlPlaneRun) -> Vec<String> {
     found
 }
 
-/// The states that a site is shown to be in.
+/// Lists the states that the metrics show for a site.
 pub(super) fn shown_states(metrics: &Metrics, site: &str) -> Vec<String> {
     let families = metrics.site_state.collect();
     let gauges = families.iter().flat_map(|family| family.get_metric());

@@ -1,5 +1,5 @@
-//! Which kinds of trouble ought to strike at which steps of the protocol: the table that
-//! a campaign is measured against.
+//! The table that a campaign is measured against: kinds of faults, and the steps of the protocol at
+//! which each ought to be injected.
 
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::job::state::PhaseKind;
@@ -9,17 +9,17 @@ use cospan_simulator::stalls::KINDS;
 use cospan_simulator::world::trouble::StruckFault;
 use cospan_sites::port::CallKind;
 
-/// A kind of trouble, and a step that it can strike at.
+/// A kind of fault, and a step at which it can happen.
 pub type CoveragePair = (FaultKind, &'static str);
 
 /// Steps of an attempt at its site.
 const STEPS: [&str; 5] = ["queued", "starting", "at-gate", "running", "ended"];
-/// What a control plane writes while it runs.
+/// Records that a control plane writes while it runs.
 const RECORDS: [&str; 7] = [
     "job", "job-ids", "site", "copy", "file", "archive", "barrier",
 ];
 
-/// Steps that a kind ought to strike at; none, if only some seeds or builds come to it.
+/// Lists the steps at which a kind ought to happen; none, if only some seeds or builds come to it.
 fn steps(kind: FaultKind) -> Vec<&'static str> {
     match kind.place() {
         FaultTarget::Call => {
@@ -64,21 +64,21 @@ fn steps_at_site(kind: FaultKind) -> Vec<&'static str> {
         FaultKind::Forgets => vec!["queued", "starting", "at-gate", "running"],
         FaultKind::Link | FaultKind::Corrupts | FaultKind::DiskFull => vec!["copying"],
         FaultKind::LosesLeases => vec!["granted", "confirmed"],
-        // The others turn callers away: they strike whatever stands there.
+        // The others refuse calls: they affect whatever is at the site.
         _ => STEPS.into_iter().chain(["copying"]).collect(),
     }
 }
 
-/// Calls to a site that a control plane makes by itself.
+/// Lists the calls to a site that a control plane makes by itself.
 fn calls() -> impl Iterator<Item = CallKind> {
-    // None takes uploads.
+    // No scenario takes uploads.
     let asked_for = [CallKind::Read, CallKind::RoundTrip, CallKind::Upload];
     CallKind::ALL
         .into_iter()
         .filter(move |call| !asked_for.contains(call))
 }
 
-/// All pairs, each once.
+/// Lists all pairs, each once.
 pub fn pairs() -> Vec<CoveragePair> {
     let kinds = FaultKind::ALL.iter();
     kinds
@@ -86,20 +86,19 @@ pub fn pairs() -> Vec<CoveragePair> {
         .collect()
 }
 
-/// How a kind of trouble fared.
+/// The coverage of a kind of fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fared {
-    /// Which.
     pub kind: FaultKind,
-    /// How often it struck with effect.
+    /// Number of faults with an effect.
     pub strikes: u64,
-    /// Steps that it ought to strike at.
+    /// Number of steps at which it ought to happen.
     pub steps: usize,
-    /// Those at which it never did.
+    /// Steps at which it never did.
     pub missed: Vec<&'static str>,
 }
 
-/// The kinds of the table, in its order, as they struck.
+/// Lists the kinds of the table, in its order, with their coverage.
 pub fn kinds(struck: &StruckFault) -> Vec<Fared> {
     let mut kinds: Vec<Fared> = Vec::new();
     for (kind, step) in pairs() {
@@ -124,7 +123,7 @@ pub fn kinds(struck: &StruckFault) -> Vec<Fared> {
     kinds
 }
 
-/// The share of the pairs that struck at least once.
+/// Returns the share of the pairs that happened at least once.
 pub fn share(kinds: &[Fared]) -> f64 {
     let all: usize = kinds.iter().map(|kind| kind.steps).sum();
     let missed: usize = kinds.iter().map(|kind| kind.missed.len()).sum();

@@ -1,7 +1,7 @@
-//! Runs that are dense in what others seldom show: jobs that contend for the same
-//! processors, that ask for the same, whose components are restarted alone, or whose users
-//! change their minds all the time. A run is one of these, or none. Drawn from a stream of
-//! its own, so that the rest of a seed stays what it is.
+//! Runs that are dense in what others seldom show: jobs that contend for the same processors, that
+//! ask for the same, whose components are restarted alone, or whose users change their minds all
+//! the time. A run is one of these, or none. Drawn from a stream of its own, so that the rest of a
+//! seed stays as it is.
 
 use std::ops::RangeInclusive;
 
@@ -20,34 +20,34 @@ use cospan_simulator::stalls::{self, Stalls};
 use cospan_simulator::world::cluster::LocalJob;
 use cospan_simulator::world::trouble::SiteFault;
 
-/// Tells the stream apart.
+/// Number of the random stream.
 const CROWDS: u64 = 0x6372_6f77_6473;
 /// Files that many jobs read.
 const READ_BY_MANY: usize = 3;
-/// Kinds of jobs where they ask for the same.
+/// Kinds of jobs in a crowd of equal requests.
 const KINDS: usize = 3;
-/// Changes of mind in one run, at most.
+/// Most changes of priority in one run.
 const MANY_RAISES: usize = 800;
 
-/// What a run is dense in.
+/// The kind of a dense run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CrowdKind {
-    /// Jobs of all classes, and local users, contend for small sites, and some jobs must not
-    /// run twice.
+    /// Jobs of all priorities, and local users, contend for small sites, and some jobs must not run
+    /// twice.
     Contention,
-    /// Many ask for the same at the same time.
+    /// Many jobs ask for the same at the same time.
     Identical,
     /// Components run longer than their wall time at sites that blink, and are restarted
     /// alone.
     Restarts,
-    /// A contest whose users give their jobs another class every other minute, which is
+    /// A contention whose users give their jobs another priority every other minute, which is
     /// written slowly, while the actors of jobs stall all the time.
     PriorityChurn,
 }
 
 impl CrowdKind {
-    /// What the run of this seed is dense in, if it is in anything. The largest jobs do not
-    /// fit two small sites.
+    /// Draws the kind of this seed's run, if it has one. The largest jobs do not fit two small
+    /// sites.
     pub(super) fn of(seed: u64, sites: usize) -> Option<Self> {
         match StdRng::seed_from_u64(seed ^ CROWDS).random_range(0..20) {
             _ if sites < 3 => None,
@@ -59,7 +59,7 @@ impl CrowdKind {
         }
     }
 
-    /// What its jobs are, for the line about a run.
+    /// Describes its jobs, for the line about a run.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             CrowdKind::Contention => " in a contest",
@@ -69,7 +69,7 @@ impl CrowdKind {
         }
     }
 
-    /// Makes the run one.
+    /// Turns the run into one of this kind.
     pub(super) fn gather(self, scenario: &mut SeedScenario) {
         let mut chance = StdRng::seed_from_u64(!scenario.seed ^ CROWDS);
         match self {
@@ -84,12 +84,12 @@ impl CrowdKind {
     }
 }
 
-/// A time between these.
+/// Draws a time between these.
 fn within(chance: &mut StdRng, least: u64, most: u64) -> DurationMs {
     DurationMs(chance.random_range(least..=most))
 }
 
-/// When the last user comes, and an hour later.
+/// Returns the time of the last user's arrival plus an hour.
 fn until(scenario: &SeedScenario) -> Timestamp {
     let submitted = scenario
         .actions
@@ -99,7 +99,7 @@ fn until(scenario: &SeedScenario) -> Timestamp {
     (last + DurationMs(60 * MINUTE)).min(scenario.calm_at)
 }
 
-/// What is idle when a job is placed is taken by local users before its input is there: then
+/// Lets local users take what is idle when a job is placed, before its input is there: then
 /// components move and jobs give way.
 fn contest(scenario: &mut SeedScenario, chance: &mut StdRng) {
     hasten(scenario, chance.random_range(5..=8));
@@ -118,7 +118,7 @@ fn contest(scenario: &mut SeedScenario, chance: &mut StdRng) {
     let files = scenario.files.len();
     scenario.claim.min_claim_step = MinClaimStep::Auto;
     for job in &mut scenario.jobs {
-        // Those of the upper classes wait for input, while the others begin at once.
+        // Jobs of high priority wait for input, while the others begin at once.
         let high = chance.random_bool(0.5);
         let [above, below] = if high {
             [Priority::SuperHigh, Priority::High]
@@ -139,8 +139,8 @@ fn contest(scenario: &mut SeedScenario, chance: &mut StdRng) {
     }
 }
 
-/// Every file is at one site, and jobs go where there is room: until they can be
-/// claimed, much may happen.
+/// Puts every file at one site, while jobs go where there is room: much may happen until they can
+/// be claimed.
 fn bring_from_afar(scenario: &mut SeedScenario, chance: &mut StdRng) {
     scenario.policies.rigid = DefaultPolicies::default().rigid;
     scenario.staging.clear();
@@ -158,7 +158,7 @@ fn bring_from_afar(scenario: &mut SeedScenario, chance: &mut StdRng) {
         .retain(|(_, action)| !matches!(action, UserAction::File(..)));
 }
 
-/// Who rose by waiting, or fell, preempts nobody: nobody does either.
+/// Switches promotion off: a job that rose by waiting, or fell, preempts nobody.
 fn keep_classes(scenario: &mut SeedScenario) {
     scenario.queue.promote_after = None;
     scenario
@@ -166,7 +166,7 @@ fn keep_classes(scenario: &mut SeedScenario) {
         .retain(|(_, action)| !matches!(action, UserAction::Raise(..)));
 }
 
-/// What happens at the sites is known soon, and often nothing is wrong there: few rounds are
+/// Lets events at the sites be known soon, and keeps the sites mostly well: then few rounds are
 /// lost for other reasons, after which jobs claim all or nothing.
 fn listen(scenario: &mut SeedScenario, chance: &mut StdRng) {
     scenario.hints = true;
@@ -180,8 +180,8 @@ fn listen(scenario: &mut SeedScenario, chance: &mut StdRng) {
     }
 }
 
-/// Small sites: the largest component always finds its site all the same, and no quota
-/// keeps it out.
+/// Makes sites small: the largest component always finds its site all the same, and no quota keeps
+/// it out.
 fn narrow(scenario: &mut SeedScenario, nodes: RangeInclusive<u32>, chance: &mut StdRng) {
     for site in &mut scenario.sites {
         site.nodes = chance.random_range(nodes.clone());
@@ -191,7 +191,7 @@ fn narrow(scenario: &mut SeedScenario, nodes: RangeInclusive<u32>, chance: &mut 
     scenario.quotas.clear();
 }
 
-/// Many small jobs of local users: none of them keeps others from what is idle.
+/// Draws many small jobs of local users: none of them keeps others from what is idle.
 fn passers_by(chance: &mut StdRng, until: Timestamp) -> Vec<LocalJob> {
     let mut jobs = Vec::new();
     let mut at = BEGINS + within(chance, 0, MINUTE);
@@ -210,7 +210,7 @@ fn passers_by(chance: &mut StdRng, until: Timestamp) -> Vec<LocalJob> {
     jobs
 }
 
-/// Most jobs ask for what one of a few asks for, and more come than the sites can take.
+/// Lets most jobs ask for what one of a few asks for, and more come than the sites can take.
 fn twins(scenario: &mut SeedScenario, chance: &mut StdRng) {
     hasten(scenario, chance.random_range(8..=20));
     narrow(scenario, 6..=10, chance);
@@ -235,14 +235,14 @@ fn twins(scenario: &mut SeedScenario, chance: &mut StdRng) {
     }
 }
 
-/// A kind of which many may be there: none has to wait for ever for its only site.
+/// Makes a kind of job of which there may be many: none has to wait for ever for its only site.
 fn as_before(mut kind: DrawnJob) -> DrawnJob {
     kind.rare_options.max_placement_tries = None;
     kind.rare_options.max_claim_tries = None;
     kind
 }
 
-/// Components end late, fail, and are restarted alone, while now one and now another site is
+/// Lets components end late, fail, and be restarted alone, while now one and now another site is
 /// silent for a moment.
 fn parting(scenario: &mut SeedScenario, chance: &mut StdRng) {
     hasten(scenario, chance.random_range(2..=4));
@@ -285,8 +285,8 @@ fn parting(scenario: &mut SeedScenario, chance: &mut StdRng) {
     }
 }
 
-/// Each of the first jobs gets another class again and again. Meanwhile much else comes to
-/// happen to it that it hears of all at once.
+/// Changes the priority of each of the first jobs again and again. Meanwhile many other messages
+/// reach it at once.
 fn change_minds(scenario: &mut SeedScenario, chance: &mut StdRng) {
     scenario.fault_rates.sync_max = within(chance, 5_000, 12_000);
     scenario.stalls = Some(Stalls {

@@ -1,5 +1,5 @@
 //! Runs in which nothing goes wrong but one death of the control plane, so that whatever breaks is
-//! its doing.
+//! due to it.
 
 use anyhow::{Result, ensure};
 use cospan_domain::acquire::ReservationTerms;
@@ -14,15 +14,15 @@ use super::promised::promise;
 use super::run::{SeedVerdict, run};
 use super::scenario::{Kill, SeedScenario, UserAction};
 
-/// How long an undisturbed run submits, and when it is killed at the latest.
+/// Time during which an undisturbed run submits, and the latest time of the kill.
 const LENGTH: DurationMs = DurationMs::from_secs(3_600);
 
-/// A run without any trouble, and the moments at which the control plane can die in it.
+/// A run without faults, and the moments at which the control plane can die in it.
 #[derive(Debug)]
 pub struct QuietRun {
-    /// What it is about, for people.
+    /// Name for people.
     pub name: &'static str,
-    /// What it would be without a death.
+    /// The verdict without a death.
     pub undisturbed: SeedVerdict,
     scenario: SeedScenario,
 }
@@ -44,7 +44,7 @@ impl QuietRun {
         })
     }
 
-    /// Jobs that are placed, run, restarted and cancelled.
+    /// Plays jobs that are placed, run, restarted and cancelled.
     ///
     /// # Errors
     /// A rule is broken without any trouble.
@@ -52,7 +52,7 @@ impl QuietRun {
         Self::new("jobs", quiet(3, 4, 2)?)
     }
 
-    /// Jobs whose starts are promised, each moved once: searches, reservations, moves, releases.
+    /// Plays jobs with reservations, each moved once: searches, reservations, moves, cancellations.
     ///
     /// # Errors
     /// A rule is broken without any trouble.
@@ -64,8 +64,8 @@ impl QuietRun {
         Self::new("promised starts", quiet)
     }
 
-    /// All moments: before and after each durable change, and each call to a site. Calls are fewer
-    /// than changes: the last of these moments do not come.
+    /// Lists all moments: before and after each durable change, and each call to a site. Calls are
+    /// fewer than changes: the last of these moments do not come.
     pub fn moments(&self) -> Vec<KillPoint> {
         let kinds: [fn(u64) -> KillPoint; 4] = [
             KillPoint::BeforeAppend,
@@ -80,7 +80,7 @@ impl QuietRun {
             .collect()
     }
 
-    /// The same run, in which the control plane dies then and starts again a second later.
+    /// Plays the same run, in which the control plane dies then and starts again a second later.
     ///
     /// # Errors
     /// The simulation itself fails, or the store cannot be opened any more.
@@ -98,7 +98,7 @@ impl QuietRun {
         })
     }
 
-    /// Whether the moment came.
+    /// Returns true if the moment came.
     pub fn died(&self, verdict: &SeedVerdict) -> bool {
         verdict.control_plane_runs > self.undisturbed.control_plane_runs
     }
@@ -117,7 +117,7 @@ fn quiet(seed: u64, jobs: usize, sites: usize) -> Result<SeedScenario> {
     Ok(quiet)
 }
 
-/// Each job is promised a start in ten minutes, and moved by two hours before that.
+/// Gives each job a reservation in ten minutes, which is moved by two hours before that.
 fn move_all(scenario: &mut SeedScenario) {
     let within = DurationMs::from_secs(3_600);
     let wish = |earliest: Timestamp| {

@@ -1,4 +1,4 @@
-//! What a seed draws of trouble with the disk of the store.
+//! Draws faults of the disk of the store.
 
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
@@ -7,15 +7,15 @@ use rand::{Rng, SeedableRng};
 use super::scenario::{BEGINS, MINUTE};
 use cospan_simulator::call_faults::DiskTrouble;
 
-/// Tells the stream apart.
+/// Number of the random stream.
 const DISKS: u64 = 0x0064_6973_6b73;
 /// Share of the records that cannot be written, in parts per million.
 const FAILING_WRITES: u32 = 500;
-/// So often a disk is full, at most, and for so long.
+/// Most times that a disk is full, and the longest time for which it is.
 const FULL_TIMES: usize = 4;
 const FULL_MAX: u64 = 30 * MINUTE;
 
-/// First which kinds there are, then when and how often; nothing after `calm_at`.
+/// Draws first which kinds there are, then when and how often; nothing after `calm_at`.
 pub(super) fn draw_disk(seed: u64, calm_at: Timestamp) -> DiskTrouble {
     let mut chance = StdRng::seed_from_u64(seed ^ DISKS);
     let mut disk = DiskTrouble::default();

@@ -12,12 +12,12 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 
-/// What the sites did for one job.
+/// The events of one job at the sites.
 #[derive(Debug, Default)]
 struct JobSiteEvents {
-    /// When a payload of each component last began.
+    /// Last begin of a payload, by component.
     last_began: BTreeMap<ComponentIndex, Timestamp>,
-    /// Attempts of each component whose payload began.
+    /// Attempts whose payload began, by component.
     began: BTreeMap<ComponentIndex, BTreeSet<Attempt>>,
     /// Rounds of attempts whose gate was opened.
     rounds: BTreeMap<(ComponentIndex, Attempt), Round>,
@@ -26,10 +26,10 @@ struct JobSiteEvents {
     violations: Vec<String>,
 }
 
-/// How each job ended, and when that became durable.
+/// The end of each job, and when that became durable.
 type DurableEndings = BTreeMap<JobId, (PhaseKind, Timestamp)>;
 
-/// Everything that must not be; nothing, if all is well. `clocks_apart`: by how much
+/// Lists everything that must not be; nothing, if all is well. `clocks_apart`: the most by which
 /// control planes may be wrong about the time.
 pub(super) fn unfounded(
     jobs: &BTreeMap<JobId, Arc<Job>>,
@@ -93,11 +93,11 @@ impl JobSiteEvents {
     }
 }
 
-/// Why a job is given up whose site does not answer when its wall time is over, whatever
+/// The reason for giving up a job whose site does not answer when its wall time is over, whatever
 /// its payloads did.
 const OVERDUE: &str = "still there long after its wall time";
 
-/// Why a failed job should not have failed.
+/// Returns why a failed job should not have failed.
 fn without_reason(job: &Job, deeds: &JobSiteEvents, ended: Timestamp) -> Option<String> {
     let spec = &job.spec;
     if let JobPhase::Failed { reason, .. } = &job.phase
@@ -111,7 +111,7 @@ fn without_reason(job: &Job, deeds: &JobSiteEvents, ended: Timestamp) -> Option<
     if spec.run.reservation.is_some() {
         return None;
     }
-    // Or it named one that is no more, which its user was told.
+    // Or it named a reservation that is gone, which its user was told.
     if let (Some(name), JobPhase::Failed { reason, .. }) = (&spec.run.within, &job.phase)
         && reason.starts_with(&format!("its reservation {name} "))
     {
@@ -136,7 +136,7 @@ fn without_reason(job: &Job, deeds: &JobSiteEvents, ended: Timestamp) -> Option<
     (!erred).then(|| format!("job {id} failed after {starts} starts: {why:?}"))
 }
 
-/// When a payload last began of the component that a job failed for.
+/// Returns the last begin of a payload of the component for which a job failed.
 fn began_of(job: &Job, deeds: &JobSiteEvents, reason: &str) -> Option<Timestamp> {
     let (failed, _) = reason.strip_prefix("component ")?.split_once(": ")?;
     let (index, _) = job
@@ -145,7 +145,7 @@ fn began_of(job: &Job, deeds: &JobSiteEvents, reason: &str) -> Option<Timestamp>
     deeds.last_began.get(&index).copied()
 }
 
-/// What ran a second time although it must not.
+/// Lists payloads that ran a second time although they must not.
 fn ran_again(job: &Job, deeds: &JobSiteEvents) -> Option<String> {
     let twice = deeds
         .began

@@ -1,6 +1,7 @@
-//! Judges whether what sites and copies told is taken up: once the control plane has heard
-//! how far an attempt is, or that input is there, its job says so soon, whatever else was
-//! being written at that moment. And what administrators were told is soon owed no more.
+//! Judges whether the reports of sites and copies are processed: once the control plane has learned
+//! how far an attempt is, or that input is there, its job says so soon, whatever else was being
+//! written at that moment. And messages that administrators have received soon leave the list of
+//! those owed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,28 +20,28 @@ use cospan_sites::port::Observation;
 use super::history::SeenJobs;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
-/// Between two looks.
+/// Time between two looks.
 const EVERY: DurationMs = DurationMs(15_000);
 /// Long enough for an actor that is built anew.
 const TAKEN_UP: DurationMs = DurationMs(40_000);
-/// What is being written meanwhile, and what follows from it, wait for each other.
+/// Number of writes: the one under way and those that follow from it wait for each other.
 const WRITES: u64 = 4;
 /// Long enough for the actor of a site that dies so often that it is left alone in between.
 const NOTED: DurationMs = DurationMs(600_000);
 
-/// What was heard and is not in the record of its job or site.
+/// A report that arrived and is not yet in the record of its job or site.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum News {
-    /// How far an attempt is.
+    /// Progress of an attempt.
     Of(AttemptTag, &'static str),
     /// All input of a job is where it was placed.
     Input(JobId),
-    /// Administrators had this message about a site.
+    /// Administrators received this message about a site.
     Message(SiteName, NotificationId),
 }
 
 impl News {
-    /// How long it may take to be taken up.
+    /// Returns the time that may pass until it is processed.
     fn patience(&self, slowest_write: DurationMs) -> DurationMs {
         match self {
             News::Of(..) | News::Input(_) => TAKEN_UP + DurationMs(WRITES * slowest_write.0),
@@ -48,7 +49,7 @@ impl News {
         }
     }
 
-    /// Whether it is not taken up while this actor takes no messages.
+    /// Returns true if it is not processed while this actor takes no messages.
     fn waits_for(&self, id: &ActorId) -> bool {
         let whose = match self {
             News::Of(tag, _) => *id == ActorId::Job(tag.job),
@@ -85,7 +86,7 @@ pub(super) async fn watch(
     }
 }
 
-/// So long since then nobody could take it up.
+/// Returns the time since then in which nobody could process it.
 fn stalled(plane_run: &ControlPlaneRun, news: &News, since: Timestamp) -> DurationMs {
     plane_run
         .lives
@@ -108,7 +109,7 @@ fn not_taken_up(plane_run: &ControlPlaneRun) -> Vec<News> {
     found
 }
 
-/// Messages that this life of the notifier knows to have arrived, and that are still owed.
+/// Lists messages that this life of the notifier knows to have arrived, and that are still owed.
 fn told(plane_run: &ControlPlaneRun, view: &View) -> Vec<News> {
     let Some(born) = plane_run.lives.born(&ActorId::Notifier) else {
         return Vec::new();
@@ -129,7 +130,7 @@ fn told(plane_run: &ControlPlaneRun, view: &View) -> Vec<News> {
     .collect()
 }
 
-/// How far an attempt is as its site told, if its job knows less.
+/// Returns how far an attempt is according to its site, if its job knows less.
 fn of(shared: &Shared, job: &Job, index: ComponentIndex, component: &Component) -> Option<News> {
     if !component.run.may_live() {
         return None;
@@ -151,8 +152,8 @@ fn of(shared: &Shared, job: &Job, index: ComponentIndex, component: &Component) 
     Some(News::Of(tag, what))
 }
 
-/// Whether all input of a job is there that holds processors and waits for it. One that only
-/// has sites may learn of it when it claims.
+/// Returns true if all input is there of a job that has its processors and waits for it. A job that
+/// only has sites may learn of it when it claims.
 fn has_input(view: &View, job: &Job) -> bool {
     let waits = matches!(job.phase, JobPhase::Claiming { .. });
     waits

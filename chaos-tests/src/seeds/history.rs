@@ -1,5 +1,5 @@
-//! Judges every change while it becomes durable: listed transitions only, terminal is
-//! final, the fold of the events is the record, and no record breaks a rule.
+//! Judges every change while it becomes durable: only listed transitions happen, terminal is final,
+//! the fold of the events is the record, and no record breaks a rule.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +41,8 @@ use super::unseen::{Unseen, unseen};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::lives::Lives;
 
-/// Who has a part in placing jobs, claiming processors, and noticing what sites are like.
+/// Returns true for actors with a part in placing jobs, claiming processors, and noticing the state
+/// of sites.
 pub(super) fn places(kind: ActorKind) -> bool {
     matches!(
         kind,
@@ -56,60 +57,60 @@ pub(super) fn places(kind: ActorKind) -> bool {
 /// By then it is noticed that no site answers, and what was decided before is written.
 pub(super) const NOTICED: DurationMs = DurationMs(300_000);
 
-/// What was seen of the jobs.
+/// Everything seen of the jobs.
 #[derive(Debug, Default)]
 pub(super) struct SeenJobs {
-    /// How each job ended, and when that became durable.
+    /// The end of each job, and when that became durable.
     pub(super) ended: BTreeMap<JobId, (PhaseKind, Timestamp)>,
     /// Jobs as they were last seen.
     pub(super) last: BTreeMap<JobId, Arc<Job>>,
-    /// What must not be.
+    /// Rules that were broken.
     pub(super) violations: Vec<String>,
-    /// The events of one job that is asked about, as a timeline.
+    /// The events of the job that the user asked about, as a timeline.
     pub(super) timeline: Vec<(Timestamp, JobId, String)>,
-    /// Attempts that the control plane holds to be over, and since when. Those that it
-    /// gave up because their site did not answer are not among them.
+    /// Attempts that the control plane takes to be over, and since when. Those that it gave up
+    /// because their site did not answer are not among them.
     pub(super) over: BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
-    /// Those among them whose submission was answered: they were refused.
+    /// Those among them whose submission was refused.
     pub(super) refused: BTreeSet<(JobId, ComponentIndex, Attempt)>,
-    /// Attempts that the control plane holds to have failed by themselves.
+    /// Attempts that the control plane takes to have failed by themselves.
     own_errors: BTreeSet<(JobId, ComponentIndex, Attempt)>,
-    /// What it wrote about times at gates.
+    /// The control plane's records about times at gates.
     pub(super) accounts: GateAccounts,
-    /// The starts that rounds were promised.
+    /// The reserved starts of rounds.
     pub(super) windows: promises::Windows,
-    /// Reservations that jobs share.
+    /// Shared reservations.
     pub(super) sharing: Sharing,
-    /// When jobs were held after internal errors, and released.
+    /// Times at which jobs were held after internal errors, and released.
     pub(super) held: HeldTimes,
     owed: BTreeMap<(JobId, ComponentIndex), SiteCharge>,
     /// Sites' records, each with the time since when it is so.
     sites: BTreeMap<SiteName, (Timestamp, Arc<SiteRecord>)>,
     cut_offs: Vec<(Timestamp, Timestamp)>,
-    /// What the control plane that runs did so far.
+    /// The work of the running control plane so far.
     pub(super) counters: Counters,
-    /// Who waits for a place.
+    /// Jobs that wait for placement.
     queues: Queues,
-    /// Who gave way to whom.
+    /// Preempted jobs, and those that preempted them.
     preemptions: Preemptions,
-    /// What claims gave back, and what was given up.
+    /// Attempts that claims gave back, or that were given up.
     pub(super) holds: SeenHolds,
-    /// How much copies may take of a site.
+    /// The most that copies may take of a site.
     pub(super) staging: BTreeMap<SiteName, Bytes>,
-    /// How much of a site a user may hold in reservations.
+    /// The most of a site that a user may reserve.
     pub(super) reservation_quota: ReservationQuota,
-    /// Durable changes.
+    /// Number of durable changes.
     pub(super) changes: u64,
-    /// How far the clock of the control plane that runs is ahead of the true time.
+    /// Milliseconds by which the clock of the running control plane is ahead of the true time.
     ahead_ms: i64,
     /// The catalogue when all was over, if it came to that.
     pub(super) files: Option<BTreeMap<LogicalName, Arc<FileRecord>>>,
-    /// Who stalled.
+    /// Lives and stalls of actors.
     lives: Arc<Lives>,
 }
 
 impl SeenJobs {
-    /// Nothing yet. `cut_offs`: times in which no site answers.
+    /// Starts with nothing seen. `cut_offs`: times in which no site answers.
     pub(super) fn new(cut_offs: Vec<(Timestamp, Timestamp)>, queues: Queues) -> Self {
         Self {
             cut_offs,
@@ -118,7 +119,7 @@ impl SeenJobs {
         }
     }
 
-    /// Another control plane begins to run.
+    /// Prepares for another control plane that begins to run.
     fn begin(&mut self, plane_run: &ControlPlaneRun) {
         let view = &plane_run.plane.view();
         let its_now = plane_run.plane.now();
@@ -222,7 +223,7 @@ impl SeenJobs {
             if let (JobEventKind::JobPlaced { round, .. }, Some(wish)) =
                 (&event.what, folded.reservation_wish())
             {
-                // Nobody promised a component that is claimed when it would begin.
+                // A component that is claimed has no reserved start.
                 let promised = folded
                     .components
                     .iter()
@@ -264,7 +265,8 @@ impl SeenJobs {
         }
     }
 
-    /// Nothing is placed where nothing must be placed, or where its user does not want it.
+    /// Checks that nothing is placed where nothing must be placed, or where its user does not want
+    /// it.
     fn judge_sites(&mut self, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
         for event in events {
             let placed: Vec<(usize, &Placement)> = match &event.what {
@@ -281,7 +283,7 @@ impl SeenJobs {
             };
             let specs = &job.spec.components;
             for (index, placement) in placed {
-                // All components of a split are as the one that was asked for.
+                // All components of a split are like the one that was asked for.
                 let Some(component) = specs.get(index).or(specs.first()) else {
                     continue;
                 };
@@ -315,12 +317,13 @@ impl SeenJobs {
         }
     }
 
-    /// So long since then somebody stalled who has a part in placing and claiming.
+    /// Returns the time since then in which actors stalled that have a part in placing and
+    /// claiming.
     fn stalled(&self, since: Timestamp, now: Timestamp) -> DurationMs {
         self.lives.stalled(since, now, |id| places(id.kind()))
     }
 
-    /// Whether no site has answered for so long that it is taken for our own fault.
+    /// Returns true if no site has answered for so long that it is taken for our own fault.
     fn is_cut_off(&self, now: Timestamp) -> bool {
         let noticed = |from: Timestamp| from + NOTICED + self.stalled(from, now) <= now;
         let is_over = |from: Timestamp| from + NOTICED > now;
@@ -410,14 +413,15 @@ impl SeenJobs {
         }
     }
 
-    /// The rule comes first, as in all verdicts: tables show no more than that.
+    /// Reports a broken rule. The rule comes first, as in all verdicts: tables show no more than
+    /// that.
     fn break_rule(&mut self, rule: &str, job: &Job, what: &str) {
         self.violations
             .push(format!("{rule}: job {}, {what}", job.id));
     }
 }
 
-/// Whether a site has the labels that are asked for.
+/// Returns true if a site has the labels that are asked for.
 fn is_met(constraint: &Constraint, site: &SiteName) -> bool {
     let half = if site.as_str() < "e" {
         "north"

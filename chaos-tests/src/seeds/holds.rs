@@ -1,4 +1,4 @@
-//! Judges what is held at sites by what the sites themselves wrote down: a component holds
+//! Judges what jobs have at sites by what the sites themselves wrote down: a component has
 //! processors with one attempt at a time, and what a claim gives back is free soon.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,26 +15,27 @@ use super::scenario::{HOUR, SeedScenario};
 use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 use cospan_simulator::world::trouble::SiteFault;
 
-/// What is given back is over at its site so soon, if nothing keeps us from it.
+/// Longest time until an attempt that was given back is over at its site, if nothing keeps us from
+/// it.
 const FREE_WITHIN: DurationMs = DurationMs(300_000);
-/// No trouble lasts longer.
+/// The longest fault.
 const TROUBLE_MAX: DurationMs = DurationMs(3 * HOUR);
 
-/// One attempt of a job.
+/// An attempt of a job.
 type HeldPart = (JobId, ComponentIndex, Attempt);
 
-/// What was seen of claims that were given back, and of attempts that were given up.
+/// Claims that were given back, and attempts that were given up.
 #[derive(Debug, Default)]
 pub(super) struct SeenHolds {
     given_back: BTreeMap<HeldPart, Timestamp>,
-    /// When the control plane was last seen to do something.
+    /// Time at which the control plane was last seen to do something.
     last_deed: Timestamp,
     /// Their sites did not answer, and their jobs did not wait: they may live on.
     abandoned: BTreeSet<HeldPart>,
 }
 
 impl SeenHolds {
-    /// Another control plane runs: nobody was there to end what was given back just now,
+    /// Starts over for another control plane: nobody was there to end what was given back just now,
     /// and what became durable right before the death was seen by nobody.
     pub(super) fn begin(&mut self, view: &View) {
         let died_after = self.last_deed;
@@ -43,7 +44,7 @@ impl SeenHolds {
         view.jobs.values().for_each(|job| self.learn(job));
     }
 
-    /// Takes note of what happened to a job.
+    /// Records what happened to a job.
     pub(super) fn note(&mut self, job: &Job, events: &[JobEvent], now: Timestamp) {
         self.last_deed = now;
         for event in events {
@@ -66,8 +67,8 @@ impl SeenHolds {
         self.learn(job);
     }
 
-    /// Takes note of what the last control plane wrote right before it died. The record of a
-    /// component that a claim gave back does not tell that its attempt was given up.
+    /// Records what the last control plane wrote right before it died. The record of a component
+    /// that a claim gave back does not show that its attempt was given up.
     pub(super) fn catch_up(&mut self, job: JobId, events: &[JobEvent]) {
         events.iter().for_each(|event| self.learn_of(job, event));
     }
@@ -100,7 +101,7 @@ impl SeenHolds {
             .extend(components.map(|(index, c)| (job.id, index, c.attempt)));
     }
 
-    /// Whether an attempt was given up although it may live.
+    /// Returns true if an attempt was given up although it may live.
     pub(super) fn is_abandoned(&self, part: &HeldPart) -> bool {
         self.abandoned.contains(part)
     }
@@ -111,11 +112,11 @@ impl SeenHolds {
 struct Stay {
     site: SiteName,
     from: Timestamp,
-    /// Its gate was closed for ever, or its batch job was over.
+    /// Time at which its gate was closed for ever, or its batch job was over.
     until: Option<Timestamp>,
 }
 
-/// What must not be; nothing, if all is well.
+/// Lists everything that must not be; nothing, if all is well.
 pub(super) fn wrongly_held(
     holds: &SeenHolds,
     scenario: &SeedScenario,
@@ -129,8 +130,9 @@ pub(super) fn wrongly_held(
     found
 }
 
-/// What comes to a site after its gate was closed never holds anything there. A probe of our own that
-/// told nothing is ended by whoever finds it there, and the next one does not wait for that.
+/// Lists the stays of attempts at sites. An attempt that comes to a site after its gate was closed
+/// never takes anything there. A probe of our own without an answer is ended by whoever finds it
+/// there, and the next one does not wait for that.
 fn stays(ledger: &[LedgerEntry], instance: InstanceId) -> BTreeMap<HeldPart, Stay> {
     let mut stays: BTreeMap<HeldPart, Stay> = BTreeMap::new();
     for LedgerEntry {
@@ -162,7 +164,7 @@ fn stays(ledger: &[LedgerEntry], instance: InstanceId) -> BTreeMap<HeldPart, Sta
     stays
 }
 
-/// A later attempt came to a site while an earlier one was still at one.
+/// Lists later attempts that came to a site while an earlier one was still at one.
 fn held_beside(holds: &SeenHolds, stays: &BTreeMap<HeldPart, Stay>) -> Vec<String> {
     let mut found = Vec::new();
     for (later, stay) in stays {
@@ -184,7 +186,7 @@ fn held_beside(holds: &SeenHolds, stays: &BTreeMap<HeldPart, Stay>) -> Vec<Strin
     found
 }
 
-/// What was given back and held on to its processors, although its site was well.
+/// Lists attempts that were given back and kept their processors, although their site was well.
 fn held_on(
     holds: &SeenHolds,
     scenario: &SeedScenario,
@@ -207,7 +209,7 @@ fn held_on(
     late.collect()
 }
 
-/// Whether nothing keeps us from a site in this time.
+/// Returns true if nothing keeps us from a site in this time.
 fn is_well(scenario: &SeedScenario, site: &SiteName, from: Timestamp, to: Timestamp) -> bool {
     let concerns = |number: usize, trouble: &SiteFault| {
         scenario
@@ -226,7 +228,7 @@ fn is_well(scenario: &SeedScenario, site: &SiteName, from: Timestamp, to: Timest
     !ill && !cut_off
 }
 
-/// Whether a trouble begins that keeps us from a site or changes what stands there.
+/// Returns true if a fault begins that keeps us from a site or changes what is there.
 fn hinders(trouble: &SiteFault) -> bool {
     match trouble {
         SiteFault::Silent(begins)

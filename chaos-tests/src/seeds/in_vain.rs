@@ -1,5 +1,5 @@
-//! Judges that what is to end at a site does, once nothing goes wrong any more: an order that
-//! comes to nothing then never will come to anything, however often it is given.
+//! Judges that attempts which are to end at a site do end, once nothing goes wrong any more: a
+//! request that has no effect then never will have one, however often it is repeated.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use super::history::SeenJobs;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
-/// Between two looks.
+/// Time between two looks.
 const EVERY: DurationMs = DurationMs(60_000);
-/// It takes seconds, and minutes while actors stall, which they do for an hour at most. A site may
-/// hide what it does for two hours, and fall ill again right after that.
+/// Ending takes seconds, and minutes while actors stall, which they do for an hour at most. A site
+/// may hide what it does for two hours, and fail again right after that.
 const ENDED_WITHIN: DurationMs = DurationMs(8 * 3_600_000);
 
 type VainPart = (JobId, ComponentIndex, Attempt);
@@ -26,7 +26,7 @@ type VainPart = (JobId, ComponentIndex, Attempt);
 struct ToEnd(BTreeMap<VainPart, Timestamp>);
 
 impl ToEnd {
-    /// Takes note of what is to end now; one that ought to have by now.
+    /// Records the attempts that are to end now, and returns one that ought to have ended by now.
     fn look(&mut self, parts: impl Iterator<Item = VainPart>, now: Timestamp) -> Option<VainPart> {
         self.0 = parts
             .map(|part| (part, self.0.get(&part).copied().unwrap_or(now)))
@@ -39,7 +39,7 @@ impl ToEnd {
     }
 }
 
-/// What of a job is to end.
+/// Lists the attempts of a job that are to end.
 fn ends(job: &Job, now: Timestamp) -> impl Iterator<Item = VainPart> {
     let effects = due(job, now)
         .into_iter()
@@ -47,7 +47,7 @@ fn ends(job: &Job, now: Timestamp) -> impl Iterator<Item = VainPart> {
     effects.map(|effect| (job.id, effect.component, effect.attempt))
 }
 
-/// Looks again and again until something is ordered to end in vain.
+/// Looks again and again until an attempt is found that was asked to end in vain.
 pub(super) async fn watch(plane_run: ControlPlaneRun, seen: Rc<RefCell<SeenJobs>>) {
     let mut to_end = ToEnd::default();
     loop {

@@ -15,7 +15,7 @@ use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// A control plane that began so long before knew every site.
 const ACQUAINTED: DurationMs = DurationMs(600_000);
-/// Whoever waits so long by then has waited all the time.
+/// A job that waits so long by then has waited all the time.
 const MOMENT: DurationMs = DurationMs(1_000);
 
 /// Watches one run of the control plane through all times in which it is plain that no site answers.
@@ -58,7 +58,7 @@ pub(super) async fn watch(
     std::future::pending().await
 }
 
-/// Jobs that could be placed if there were room. Runs of sweeps may not have their turn.
+/// Lists jobs that could be placed if there were room. Runs of sweeps may not have their turn.
 fn waiting(plane_run: &ControlPlaneRun) -> Vec<cospan_domain::ids::JobId> {
     let view = plane_run.plane.view();
     let now = plane_run.plane.now();

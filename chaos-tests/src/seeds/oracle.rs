@@ -35,11 +35,11 @@ pub struct SeedEvidence<'a> {
     pub instance: InstanceId,
     /// Acknowledged jobs, how each ended, and when that became durable.
     pub ended: &'a BTreeMap<JobId, (PhaseKind, Timestamp)>,
-    /// Jobs that users were told are theirs.
+    /// Jobs whose submission users know to be accepted.
     pub acknowledged: &'a BTreeSet<JobId>,
-    /// What each job asked for.
+    /// The request of each job.
     pub asked: &'a BTreeMap<JobId, RequestedRound>,
-    /// Attempts that the control plane held to be over, and since when.
+    /// Attempts that the control plane took to be over, and since when.
     pub over: &'a BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
     /// Those among them whose submission was refused.
     pub refused: &'a BTreeSet<(JobId, ComponentIndex, Attempt)>,
@@ -49,37 +49,37 @@ pub struct SeedEvidence<'a> {
     pub outputs: &'a BTreeMap<JobId, LogicalName>,
     /// Jobs as they were last seen.
     pub jobs: &'a BTreeMap<JobId, Arc<Job>>,
-    /// What was written about times at gates.
+    /// Records about times at gates.
     pub accounts: &'a GateAccounts,
-    /// How far apart the clocks of the control planes were at most.
+    /// The most by which the clocks of the control planes differed.
     pub clocks_apart: DurationMs,
-    /// The starts that rounds were promised.
+    /// The reserved starts of rounds.
     pub windows: &'a BTreeMap<(JobId, Round), StartWindow>,
-    /// What was recorded of reservations that jobs share.
+    /// Records of shared reservations.
     pub shared: &'a Sharing,
     /// The catalogue when all had come to rest, if it has.
     pub files: Option<&'a BTreeMap<LogicalName, Arc<FileRecord>>>,
 }
 
-/// What all attempts of one round of a job are together.
+/// The demands of a job on all attempts of one round together.
 #[derive(Debug, Clone, Default)]
 pub struct RequestedRound {
-    /// How many; `None` where the policy splits the job.
+    /// Number of components; `None` where the policy splits the job.
     pub components: Option<u32>,
-    /// Their processors.
+    /// Sum of their processors.
     pub processors: u32,
-    /// The same in each other shape that it could be promised a start in.
+    /// The same in each other shape in which a start could be reserved for it.
     pub molded: Vec<u32>,
     /// A component that fails is restarted alone.
     pub apart: bool,
-    /// Its components are told of each other.
+    /// Components are told of each other.
     pub parallel: bool,
     /// Components that begin later than the others.
     pub later: BTreeSet<ComponentIndex>,
 }
 
 impl RequestedRound {
-    /// What a job as submitted asks for.
+    /// Returns the demands of a job as submitted.
     pub fn of(spec: &JobSpec) -> Self {
         let count = u32::try_from(spec.components.len()).unwrap_or(u32::MAX);
         let components = match spec.request {
@@ -110,7 +110,7 @@ impl RequestedRound {
         }
     }
 
-    /// Whether attempts with these processors are all that it asked for.
+    /// Returns true if attempts with these processors are all that it asked for.
     fn is_met(&self, parts: &[u32]) -> bool {
         let total = parts.iter().sum();
         self.components
@@ -119,7 +119,7 @@ impl RequestedRound {
     }
 }
 
-/// One attempt's life as the world saw it.
+/// The life of one attempt as the world saw it.
 #[derive(Debug, Default, Clone)]
 struct AttemptLife {
     started: Option<Timestamp>,
@@ -134,7 +134,7 @@ struct AttemptLife {
     input_missing: bool,
 }
 
-/// Everything that must not be; nothing, if all is well.
+/// Lists everything that must not be; nothing, if all is well.
 pub fn judge(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let entries = evidence.world.ledger().entries();
     let ours = |entry: &&LedgerEntry| entry.tag.instance == evidence.instance;
@@ -243,7 +243,7 @@ fn lives<'a>(entries: impl Iterator<Item = &'a LedgerEntry>) -> BTreeMap<Attempt
     lives
 }
 
-/// Finished jobs of which the record states times that cannot be.
+/// Lists finished jobs whose record states impossible times.
 fn mistimed(
     whole: &BTreeMap<JobId, Vec<RoundParts>>,
     lives: &BTreeMap<AttemptTag, AttemptLife>,
@@ -260,7 +260,7 @@ fn mistimed(
             let life = lives.get(tag)?;
             let submitted = life.submitted?;
             let opened = life.opened.as_ref()?.0;
-            // Since when it holds its processors the site says, by its own clock.
+            // The site says since when it uses its processors, by its own clock.
             let started = life.started? - clock_steps(evidence.world, submitted, opened);
             Some((submitted, (life.processors, started, opened)))
         });
@@ -281,7 +281,7 @@ fn mistimed(
     judged.flatten().collect()
 }
 
-/// Sites on which more was used at once than they have.
+/// Lists sites on which more was used at once than they have.
 fn oversubscribed(world: &World) -> Vec<String> {
     let mut found = Vec::new();
     for site in world.sites() {
@@ -313,12 +313,12 @@ fn began_twice(lives: &BTreeMap<AttemptTag, AttemptLife>) -> Vec<String> {
         .collect()
 }
 
-/// When the gates of a round's components were opened first.
+/// Returns the first opening of each component's gate in a round.
 fn first_openings(
     lives: &BTreeMap<AttemptTag, AttemptLife>,
 ) -> BTreeMap<(JobId, Round, ComponentIndex), AttemptTag> {
     let mut first: BTreeMap<_, (Timestamp, AttemptTag)> = BTreeMap::new();
-    // Probes of our own are nobody's round: each begins by itself.
+    // Probes of our own belong to no round: each begins by itself.
     for (tag, life) in lives.iter().filter(|(tag, _)| tag.job != OWN_PROBE_JOB) {
         let Some((at, round, _)) = &life.opened else {
             continue;
@@ -340,7 +340,7 @@ fn opened_early(
 ) -> Vec<String> {
     let mut found = Vec::new();
     let first = first_openings(lives);
-    // A probe of our own is nobody's round.
+    // A probe of our own belongs to no round.
     for (tag, life) in lives.iter().filter(|(tag, _)| tag.job != OWN_PROBE_JOB) {
         let Some((at, round, peers)) = &life.opened else {
             continue;
@@ -373,7 +373,7 @@ fn opened_early(
             .collect();
         let asked = evidence.asked.get(&tag.job).cloned().unwrap_or_default();
         if asked.later.contains(&tag.component) {
-            // When it may is judged by what it was promised.
+            // Its reserved start says when it may.
             continue;
         }
         if asked.later.is_empty() && !asked.is_met(&parts) {
@@ -391,9 +391,9 @@ fn opened_early(
     found
 }
 
-/// When an attempt began and ended.
+/// The begin and end of an attempt.
 type AttemptSpan = (Timestamp, Timestamp, AttemptTag);
-/// The parts of a round.
+/// The components of a round.
 type RoundParts = BTreeMap<ComponentIndex, AttemptSpan>;
 
 fn begins_later(evidence: &SeedEvidence<'_>, job: JobId, component: ComponentIndex) -> bool {
@@ -403,8 +403,8 @@ fn begins_later(evidence: &SeedEvidence<'_>, job: JobId, component: ComponentInd
         .is_some_and(|asked| asked.later.contains(&component))
 }
 
-/// How the parts of each round began; those that are restarted alone did so with the others
-/// before.
+/// Lists how the components of each round began; those that are restarted alone did so with the
+/// others before.
 fn common_starts(lives: &BTreeMap<AttemptTag, AttemptLife>, evidence: &SeedEvidence<'_>) -> Starts {
     let mut starts = Starts::new();
     for ((job, round, component), tag) in first_openings(lives) {
@@ -430,7 +430,7 @@ fn torn_rounds(torn: &BTreeMap<(JobId, Round), DurationMs>) -> Vec<String> {
     told.collect()
 }
 
-/// Rounds of which all parts began together and succeeded.
+/// Lists rounds of which all components began together and succeeded.
 fn whole_rounds(
     lives: &BTreeMap<AttemptTag, AttemptLife>,
     torn: &BTreeMap<(JobId, Round), DurationMs>,
@@ -459,7 +459,7 @@ fn whole_rounds(
     whole
 }
 
-/// Ended jobs that finished.
+/// Lists ended jobs that finished.
 fn finished<'a>(evidence: &'a SeedEvidence<'_>) -> impl Iterator<Item = JobId> + 'a {
     let ended = evidence.ended.iter();
     ended
@@ -467,7 +467,8 @@ fn finished<'a>(evidence: &'a SeedEvidence<'_>) -> impl Iterator<Item = JobId> +
         .map(|(id, _)| *id)
 }
 
-/// A job is reported finished only if all its parts of one round ran as they should.
+/// Checks that a job is reported finished only if all its components of one round ran as they
+/// should.
 fn apart(whole: &BTreeMap<JobId, Vec<RoundParts>>, evidence: &SeedEvidence<'_>) -> Vec<String> {
     finished(evidence)
         .filter(|id| !whole.contains_key(id))
@@ -475,8 +476,8 @@ fn apart(whole: &BTreeMap<JobId, Vec<RoundParts>>, evidence: &SeedEvidence<'_>) 
         .collect()
 }
 
-/// What was collected is what the round left that the job finished with, at the site that
-/// was to keep it.
+/// Checks that the collected output is that of the round with which the job finished, at the site
+/// that was to keep it.
 fn other_outputs(
     whole: &BTreeMap<JobId, Vec<RoundParts>>,
     evidence: &SeedEvidence<'_>,
@@ -546,11 +547,11 @@ fn began_late(
     late.map(|(tag, _)| tag.to_string()).collect()
 }
 
-/// Whoever is over holds nothing any more. One whose directory was taken before its
-/// wrapper came may still be in the queue, and ends as soon as it is started; neither
-/// it nor a submission that arrives later ever gets as far as its gate. One that was refused has no
-/// directory to take: if its request comes a second time and is granted then, it waits at its gate until
-/// it gives up, and never begins.
+/// Checks that an attempt that is over uses nothing any more. One whose directory was taken before
+/// its wrapper came may still be in the queue, and ends as soon as it is started; neither it nor a
+/// submission that arrives later ever gets as far as its gate. One that was refused has no
+/// directory to take: if its request comes a second time and is granted then, it waits at its gate
+/// until it gives up, and never begins.
 fn not_over(lives: &BTreeMap<AttemptTag, AttemptLife>, evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for (tag, life) in lives {

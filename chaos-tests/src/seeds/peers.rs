@@ -1,5 +1,5 @@
-//! Jobs of the parallel runner: which are drawn, and whether each of their components was told
-//! of its own place and of all others as the world itself knows them.
+//! Draws jobs of the parallel runner, and judges whether each of their components was told its own
+//! place and all others as the world itself knows them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::scenario::DrawnJob;
 use cospan_simulator::world::attempt::host_of;
 use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 
-/// Tells the stream apart.
+/// Number of the random stream.
 const PEERS: u64 = 0x7065_6572_7300;
 const PARALLEL: &str = "parallel";
 /// The host of a component whose payload is over already.
@@ -31,7 +31,7 @@ pub(super) fn draw_peers(seed: u64, number: usize, job: &DrawnJob, spec: &mut Jo
     }
 }
 
-/// Whether its components are told of each other.
+/// Returns true if its components are told of each other.
 pub(super) fn is_parallel(spec: &JobSpec) -> bool {
     spec.run
         .runner
@@ -39,17 +39,17 @@ pub(super) fn is_parallel(spec: &JobSpec) -> bool {
         .is_some_and(|runner| runner.as_str() == PARALLEL)
 }
 
-/// What the world knows of an attempt.
+/// The world's view of an attempt.
 #[derive(Debug, Default)]
 struct KnownAttempt<'a> {
     place: Option<(&'a SiteName, u32)>,
-    /// From when on there was nothing of it any more.
+    /// Time from which on nothing of it is left.
     over: Option<Timestamp>,
     told: Option<(ComponentIndex, &'a [Peer])>,
 }
 
-/// Attempts whose gate was opened and that were told of another place of their own, or of
-/// others, than there are. `parallel` tells what is known of a job's runner.
+/// Lists attempts whose gate was opened and that were given a wrong place of their own, or wrong
+/// places of others. `parallel` says whether a job's runner is the parallel one, if known.
 pub(super) fn misled<'a>(
     entries: impl Iterator<Item = &'a LedgerEntry> + Clone,
     parallel: impl Fn(JobId) -> Option<bool>,

@@ -1,6 +1,6 @@
-//! Judges preemption by its published rules: only lower classes give way, nobody too often
-//! or after what must not run twice may have begun, and a round preempts once. What was decided is taken from the events of the jobs, and
-//! classes are followed from the beginning.
+//! Judges preemption by its published rules: only lower priorities give way, no job too often or
+//! after what must not run twice may have begun, and a round preempts once. The decisions are taken
+//! from the events of the jobs, and priorities are followed from the beginning.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::queueing::Stalled;
 
-/// Who gave way so often is spared from then on.
+/// A job that gave way so often is spared from then on.
 const TIMES_MAX: u32 = 3;
-/// Between the plan and what comes of it lies so much time at most.
+/// Longest time between the plan and its effect.
 const UNDER_WAY: DurationMs = DurationMs(120_000);
 
-/// A job's class, and since when by the clock of the control plane.
+/// A job's priority, and since when by the clock of the control plane.
 #[derive(Debug, Clone, Copy)]
 struct Class {
     priority: Priority,
-    /// It rose by waiting.
+    /// True if it rose by waiting.
     promoted: bool,
     since: Timestamp,
 }
@@ -34,7 +34,7 @@ impl Class {
     }
 }
 
-/// What is known of who gave way to whom.
+/// Preemptions so far.
 #[derive(Debug, Default)]
 pub(super) struct Preemptions {
     classes: BTreeMap<JobId, Class>,
@@ -44,15 +44,15 @@ pub(super) struct Preemptions {
 }
 
 impl Preemptions {
-    /// Another control plane runs; what became durable right before the death of the last
-    /// was seen by nobody.
+    /// Starts over for another control plane; what became durable right before the death of the
+    /// last was seen by nobody.
     pub(super) fn begin(&mut self, view: &View, now: Timestamp) {
         self.classes.clear();
         self.waves.clear();
         view.jobs.values().for_each(|job| self.enter(job, now));
     }
 
-    /// Takes note of a new job: it was never of another class.
+    /// Records a new job: it never had another priority.
     pub(super) fn arrive(&mut self, job: &Job) {
         self.enter(job, Timestamp(0));
     }
@@ -66,7 +66,7 @@ impl Preemptions {
         self.classes.insert(job.id, class);
     }
 
-    /// Takes note of what happened to a job; tells what must not have.
+    /// Records what happened to a job, and lists what must not have.
     pub(super) fn note(
         &mut self,
         job: &Job,

@@ -1,5 +1,5 @@
-//! Draws starts that are to be promised: sites that grant reservations, jobs that want them, users who
-//! change their minds, sites that lose what they granted or grant something else.
+//! Draws reservations: sites that grant them, jobs that want them, users who change their minds,
+//! sites that lose what they granted or grant something else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,19 +13,19 @@ use super::scenario::{BEGINS, DrawnJob, HOUR, MINUTE, SeedScenario, UserAction};
 use cospan_simulator::kinds::FaultKind;
 use cospan_simulator::world::trouble::SiteFault;
 
-/// Times at which sites lose what they granted, in one run at most.
+/// Most times at which sites lose reservations in one run.
 const MANY_LOSSES: usize = 8;
 
-/// Tells the stream apart.
+/// Number of the random stream.
 const PROMISES: u64 = 0x7072_6f6d_6973;
 /// The same for how jobs are moved and molded.
 const MOLDS: u64 = 0x6d6f_6c64_7321;
 /// The same for components that begin later.
 const LATER: u64 = 0x6c61_7465_7221;
-/// How many of the runs have promises.
+/// Share of the runs with reservations.
 const SHARE: f64 = 0.3;
 
-/// Lets some runs have promises; the adapter of Slurm asks for none.
+/// Lets some runs have reservations; the adapter of Slurm asks for none.
 pub(super) fn draw_promises(scenario: &mut SeedScenario) {
     let mut chance = StdRng::seed_from_u64(scenario.seed ^ PROMISES);
     if !scenario.by_slurm && chance.random_bool(SHARE) {
@@ -33,7 +33,7 @@ pub(super) fn draw_promises(scenario: &mut SeedScenario) {
     }
 }
 
-/// Lets sites promise starts, and users ask for them.
+/// Lets sites grant reservations, and users ask for them.
 pub(super) fn promise(scenario: &mut SeedScenario, chance: &mut StdRng) {
     // Its adapter asks for none.
     scenario.by_slurm = false;
@@ -51,7 +51,7 @@ pub(super) fn promise(scenario: &mut SeedScenario, chance: &mut StdRng) {
     for (number, at) in submitted {
         if !in_sweeps.contains(&number) && chance.random_bool(0.5) {
             let job = &mut scenario.jobs[number];
-            // Only what may be divided at will is promised a start.
+            // Only what may be divided at will gets a reservation.
             job.flexible = job
                 .flexible
                 .take()
@@ -76,8 +76,8 @@ pub(super) fn promise(scenario: &mut SeedScenario, chance: &mut StdRng) {
     lose_leases(scenario, chance);
 }
 
-/// Lets a job be moved by itself; a flexible one runs longer over several sites, and could run on
-/// half as many processors.
+/// Lets a job be rescheduled by itself; a flexible one runs longer over several sites, and could
+/// run on half as many processors.
 fn mold(job: &mut DrawnJob, chance: &mut StdRng) {
     let moves = chance.random_bool(0.5);
     job.rare_options
@@ -100,8 +100,8 @@ fn mold(job: &mut DrawnJob, chance: &mut StdRng) {
     job.rare_options.molding = Molding { overhead, shapes };
 }
 
-/// Lets the last component of a job begin later than the others, which takes a promise of all of it
-/// that is not moved by itself.
+/// Lets the last component of a job begin later than the others, which takes a reservation for all
+/// of it that is not rescheduled by itself.
 fn spread(job: &mut DrawnJob, chance: &mut StdRng) {
     let is_spread = chance.random_bool(0.4);
     let after = chance.random_range(1..=HOUR);
@@ -126,7 +126,7 @@ fn spread(job: &mut DrawnJob, chance: &mut StdRng) {
     }
 }
 
-/// Lets most of the sites promise processors.
+/// Lets most of the sites grant reservations.
 pub(super) fn grant(scenario: &mut SeedScenario, chance: &mut StdRng) {
     for site in &mut scenario.sites {
         site.reserves = chance.random_bool(0.8);
@@ -134,7 +134,7 @@ pub(super) fn grant(scenario: &mut SeedScenario, chance: &mut StdRng) {
     }
 }
 
-/// Lets sites lose what they granted, and grant something else.
+/// Lets sites lose reservations, and grant other ones than asked for.
 pub(super) fn lose_leases(scenario: &mut SeedScenario, chance: &mut StdRng) {
     let length = scenario.calm_at.since(BEGINS).0;
     for _ in 0..chance.random_range(0..=MANY_LOSSES) {
@@ -151,7 +151,7 @@ pub(super) fn lose_leases(scenario: &mut SeedScenario, chance: &mut StdRng) {
     }
 }
 
-/// When each job is submitted first.
+/// Returns the time of each job's first submission.
 pub(super) fn first_submissions(scenario: &SeedScenario) -> BTreeMap<usize, Timestamp> {
     let mut first = BTreeMap::new();
     for (at, action) in &scenario.actions {

@@ -1,4 +1,4 @@
-//! Judges starts that are promised: by what sites hold, and by when payloads began.
+//! Judges reserved starts: by the reservations at sites, and by when payloads began.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,11 @@ use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::world::World;
 use cospan_simulator::world::ledger::LedgerEvent;
 
-/// Starts that are late by more than this are no longer what was promised: what comes to its gate
+/// Starts that are later by more than this are no longer as reserved: a component comes to its gate
 /// too late, and waits there for others.
 const LATE_MAX: DurationMs = DurationMs(20 * MINUTE);
 
-/// What is wrong with what a job was promised when it was placed: its sites do not hold it.
+/// Lists reservations of a job that its sites do not have when it is placed.
 pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> Vec<String> {
     let JournalChange::Job { new, events, .. } = change else {
         return Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> V
         .iter()
         .any(|event| matches!(event.what, JobEventKind::JobPlaced { .. }));
     let view = plane_run.plane.view();
-    // It may have been given back since.
+    // It may have been cancelled since.
     let as_placed = view
         .jobs
         .get(&new.id)
@@ -50,7 +50,7 @@ fn missing(world: &World, instance: InstanceId, job: &Job) -> Vec<String> {
         .filter_map(|component| component.placement.as_ref());
     let promised = placed.filter_map(|placed| Some((placed, placed.acquisition.promised()?)));
     let broken = promised.filter_map(|(placed, promised)| {
-        // Those of a shared one are looked at by its site's record.
+        // Shared reservations are looked up in their site's record.
         let tag = if promised.shared {
             return None;
         } else {
@@ -79,7 +79,7 @@ fn missing(world: &World, instance: InstanceId, job: &Job) -> Vec<String> {
     broken.collect()
 }
 
-/// Reservations of ours that sites hold although nobody needs them any more.
+/// Lists our reservations at sites that nobody needs any more.
 pub(super) fn left_behind(
     world: &World,
     view: &View,
@@ -98,7 +98,7 @@ pub(super) fn left_behind(
     of_site.collect()
 }
 
-/// Reservations of one job that another component used, or another job.
+/// Lists reservations of one job that another component used, or another job.
 pub(super) fn claimed_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut users: BTreeMap<ReservationTag, BTreeSet<(JobId, ComponentIndex)>> = BTreeMap::new();
     for entry in evidence.world.ledger().entries() {
@@ -121,11 +121,11 @@ pub(super) fn claimed_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The starts that were promised to each round of a job when it was placed.
+/// The reserved start of each round of a job when it was placed.
 pub(super) type Windows = BTreeMap<(JobId, Round), StartWindow>;
 
-/// Jobs that were promised a start, and began at another one. What a round was promised is judged,
-/// not what was promised to a later one after it had come to nothing.
+/// Lists jobs that began at another time than reserved. The start of a round is judged, not that of
+/// a later one after it had come to nothing.
 pub(super) fn begun_at_other_times(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let judged = evidence
         .jobs
@@ -178,8 +178,8 @@ struct BegunPayload {
     round: Round,
 }
 
-/// What is wrong with when a component began that is to begin so long after the start; if it was
-/// restarted alone it may be late.
+/// Returns what is wrong with the begin of a component that is to begin so long after the start; if
+/// it was restarted alone it may be late.
 fn wrongly_begun(
     job: JobId,
     BegunPayload { at, round, .. }: BegunPayload,

@@ -1,6 +1,6 @@
-//! Judges the placement queues by their published rules: who waits longer comes first
-//! among those who ask for the same, and classes rise and jobs are given up only after so
-//! many tries.
+//! Judges the placement queues by their published rules: among jobs that ask for the same, the one
+//! that waits longer comes first, and priorities rise and jobs are given up only after so many
+//! tries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::queue::QueueParameters;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-/// Offers are on their way, and decisions are written, at most so long.
+/// Longest time for proposals on their way and decisions to be written.
 const UNDER_WAY: DurationMs = DurationMs(120_000);
 
-/// How long since then actors stalled.
+/// Returns the time since then in which actors stalled.
 pub(super) type Stalled<'a> = &'a dyn Fn(Timestamp) -> DurationMs;
 
 /// A job in its queue.
@@ -23,20 +23,20 @@ pub(super) type Stalled<'a> = &'a dyn Fn(Timestamp) -> DurationMs;
 struct QueueingJob {
     spec: Arc<JobSpec>,
     class: Priority,
-    /// When it came here from another class, if it did.
+    /// Time at which it came here from another priority, if it did.
     moved: Option<Timestamp>,
-    /// Its place in the queue.
+    /// The place in the queue.
     since: Timestamp,
-    /// It could be placed from then on, whatever the sites are like.
+    /// Time from which it could be placed, whatever the sites are like.
     ready: Timestamp,
     /// It avoids sites where it failed: others do not ask for the same. Or it may not have
     /// its turn in its sweep.
     avoids: bool,
-    /// Somebody with a later place was placed before it.
+    /// A job with a later place was placed before it.
     overtaken: Option<(Timestamp, JobId)>,
 }
 
-/// What is known of the queues.
+/// The state of the queues.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     parameters: QueueParameters,
@@ -46,12 +46,12 @@ pub(super) struct Queues {
     /// Jobs that it promoted, and when.
     promoted: BTreeMap<JobId, Timestamp>,
     begun: Timestamp,
-    /// Sites promise processors for later: who is over by then may pass who is not.
+    /// Sites grant reservations: a job that is over by then may pass one that is not.
     promises: bool,
 }
 
 impl Queues {
-    /// Nobody waits yet.
+    /// Starts with nobody waiting.
     pub(super) fn new(parameters: QueueParameters, promises: bool) -> Self {
         Self {
             parameters,
@@ -60,7 +60,7 @@ impl Queues {
         }
     }
 
-    /// A control plane begins to run, by its clock: it counts anew.
+    /// Starts over for a control plane that begins to run, by its clock.
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.begun = now;
         self.came.clear();
@@ -68,8 +68,8 @@ impl Queues {
         self.waiting.clear();
     }
 
-    /// Takes note of what happened to a job; tells what must not have.
-    /// `stalled`: how long since then those who place took no messages.
+    /// Records what happened to a job, and lists what must not have. `stalled`: the time since then
+    /// in which the placing actors took no messages.
     pub(super) fn note(
         &mut self,
         job: &Job,
@@ -85,19 +85,19 @@ impl Queues {
         found
     }
 
-    /// Takes note of a new job.
+    /// Records a new job.
     pub(super) fn arrive(&mut self, job: &Job, now: Timestamp) {
         self.came.insert(job.id, now);
         self.learn(job, now);
     }
 
-    /// Takes note of where a job stands.
+    /// Records where a job stands.
     fn learn(&mut self, job: &Job, now: Timestamp) {
         let JobPhase::Queued { since, not_before } = job.phase else {
             self.waiting.remove(&job.id);
             return;
         };
-        // Who is promised a start, or shares a reservation, does not wait for what is idle.
+        // A job with a reservation of its own or a shared one does not wait for what is idle.
         let promised = job.reservation_wish().is_some() || job.shares().is_some();
         if job.frozen_by.is_some() || job.held.is_some() || promised {
             self.waiting.remove(&job.id);
@@ -150,17 +150,17 @@ impl Queues {
         }
     }
 
-    /// So many counted tries and one more take at least so long.
+    /// Returns the least time that so many counted tries and one more take.
     fn tries_take(&self, tries: u32) -> DurationMs {
         DurationMs(self.parameters.scan_interval.0.saturating_mul(tries.into()))
     }
 
-    /// Since when the control plane that runs may have counted tries of a job.
+    /// Returns the time since when the running control plane may have counted tries of a job.
     fn known_since(&self, job: JobId) -> Timestamp {
         self.came.get(&job).copied().unwrap_or(self.begun)
     }
 
-    /// The job waits in this class now, though it may change again within the same write.
+    /// Puts the job into this priority, though it may change again within the same write.
     fn enter(&mut self, id: JobId, class: Priority, now: Timestamp) {
         if let Some(waiting) = self.waiting.get_mut(&id) {
             waiting.class = class;
@@ -183,12 +183,12 @@ impl Queues {
         }
     }
 
-    /// A job is placed: who asks for the same and has waited longer ought to be by now, or
-    /// soon. Gives who was overtaken, and never came.
+    /// Records that a job is placed: jobs that ask for the same and have waited longer ought to be
+    /// placed by now, or soon. Returns the job that was overtaken, and never came.
     fn place(&mut self, id: JobId, now: Timestamp, stalled: Stalled<'_>) -> Option<String> {
         let long_ago = |at: Timestamp| at + UNDER_WAY < now && at + UNDER_WAY + stalled(at) < now;
         let placed = self.waiting.remove(&id)?;
-        // Its placement may have been decided when it was still among those of its class before.
+        // Its placement may have been decided when it still had its priority before.
         let decided_here = placed.moved.is_none_or(long_ago);
         let mut lost = None;
         for (other, waiting) in &mut self.waiting {
@@ -200,7 +200,7 @@ impl Queues {
                 && !waiting.avoids
                 && !placed.avoids
                 && asks_for_the_same(&waiting.spec, &placed.spec)
-                // What is shorter may get what is kept from longer ones.
+                // A shorter job may get what is withheld from longer ones.
                 && waiting.spec.wall_time <= placed.spec.wall_time;
             if same && ready && (waiting.since, *other) < (placed.since, id) {
                 waiting.overtaken.get_or_insert((now, id));
@@ -217,7 +217,7 @@ impl Queues {
     }
 }
 
-/// Whether two jobs fare alike wherever they are tried.
+/// Returns true if two jobs fare alike wherever they are tried.
 fn asks_for_the_same(one: &JobSpec, other: &JobSpec) -> bool {
     let needs = |spec: &JobSpec| {
         let parts: Vec<_> = spec

@@ -1,5 +1,5 @@
-//! How much of a site a user may hold in reservations, and how far ahead: drawn for some of the runs
-//! that have promises, and judged by what the sites hold.
+//! Draws and judges the most of a site that a user may reserve, and how far ahead: for some of the
+//! runs that have reservations, by the reservations at sites.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +19,19 @@ use super::scenario::{HOUR, SeedScenario};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::world::World;
 
-/// Tells the stream apart.
+/// Number of the random stream.
 const QUOTAS: u64 = 0x6d6f_7374_7368;
-/// How many of the runs with promises have quotas.
+/// Share of the runs with reservations that have quotas.
 const SHARE: f64 = 0.5;
 /// Settings that a refusal names.
 const SETTINGS: [&str; 2] = ["reservations.most_share", "reservations.most_ahead"];
 
-/// What one user may hold in reservations.
+/// The reservation quota of one user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReservationQuota {
-    /// What share of a site, at a time.
+    /// Share of a site, at a time.
     pub share: PerMillion,
-    /// How far ahead the latest start may be.
+    /// Most time from now to the latest start.
     pub ahead: Option<DurationMs>,
 }
 
@@ -44,7 +44,7 @@ impl Default for ReservationQuota {
     }
 }
 
-/// Lets some runs bound what users hold. One user has most of the jobs, so that it binds.
+/// Gives some runs a quota. One user has most of the jobs, so that it binds.
 pub(super) fn draw_reservation_quota(scenario: &mut SeedScenario) {
     let mut chance = StdRng::seed_from_u64(scenario.seed ^ QUOTAS);
     let promises = scenario
@@ -69,7 +69,7 @@ pub(super) fn draw_reservation_quota(scenario: &mut SeedScenario) {
     }
 }
 
-/// Whether a submission was refused because of what its user may hold, and told so.
+/// Returns true if a submission was refused because of its user's quota, and says so.
 pub(super) fn is_told(refusal: &ApiRefusal) -> bool {
     let ApiRefusal::Invalid { problem, .. } = refusal else {
         return false;
@@ -77,7 +77,7 @@ pub(super) fn is_told(refusal: &ApiRefusal) -> bool {
     SETTINGS.iter().any(|setting| problem.contains(setting))
 }
 
-/// What is wrong about what users hold after this change of one of their jobs.
+/// Lists where users exceed their quota after this change of one of their jobs.
 pub(super) fn exceeded(
     plane_run: &ControlPlaneRun,
     quota: ReservationQuota,
@@ -114,7 +114,7 @@ pub(super) fn exceeded(
         .collect()
 }
 
-/// A failure after a site was not asked for that reason, which does not say so.
+/// Returns a failure after a site was not asked because of the quota, which does not say so.
 fn untold(job: &Job, what: &JobEventKind) -> Option<String> {
     let JobEventKind::JobFailed { reason } = what else {
         return None;
@@ -124,9 +124,9 @@ fn untold(job: &Job, what: &JobEventKind) -> Option<String> {
         .then(|| format!("job {} was not told of its user's bound: {reason}", job.id))
 }
 
-/// Whether a job that had this fails for a reason that does not say what its user may hold, although
-/// a site was not asked because of that. A search that came to something, or to nothing, some time
-/// ago has no part in why its job fails later.
+/// Returns true if a job with this reservation fails for a reason that does not name the quota,
+/// although a site was not asked because of it. A search that ended some time ago, well or not, has
+/// no part in why its job fails later.
 fn hides_bound(reservation: Option<&JobReservations>, reason: &str) -> bool {
     let reservation = reservation.filter(|reservation| !reservation.spent);
     let withheld = reservation.is_some_and(|reservation| reservation.withheld);
@@ -137,8 +137,8 @@ fn hides_bound(reservation: Option<&JobReservations>, reason: &str) -> bool {
 
 type HeldLeases<'w> = BTreeMap<SiteName, Vec<(ReservationTag, &'w Reservation)>>;
 
-/// What sites hold for jobs of a user, as far as these count on it: what is nobody's any more is
-/// being given back.
+/// Returns the reservations at sites for jobs of a user, as far as these count on them: one that
+/// belongs to nobody any more is being cancelled.
 fn held_by<'w>(
     world: &'w World,
     view: &View,
@@ -173,7 +173,7 @@ fn searches(reservation: &JobReservations) -> impl Iterator<Item = &ReservationS
     [&reservation.search].into_iter().chain(other)
 }
 
-/// More than the share, at the moment at which some of it begins.
+/// Lists where more than the share is reserved, at the moment at which some of it begins.
 fn too_many(world: &World, held: &HeldLeases<'_>, share: PerMillion) -> Vec<String> {
     let mut found = Vec::new();
     for site in world.sites() {
@@ -200,7 +200,7 @@ fn too_many(world: &World, held: &HeldLeases<'_>, share: PerMillion) -> Vec<Stri
     found
 }
 
-/// Begins later than may be asked for now; what was asked for before is nearer by now.
+/// Returns a start later than may be asked for now; what was asked for before is nearer by now.
 fn too_far(held: &HeldLeases<'_>, ahead: Option<DurationMs>, now: Timestamp) -> Option<String> {
     let latest = now + ahead?;
     let mut leases = held.values().flatten();

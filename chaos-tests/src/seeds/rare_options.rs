@@ -1,5 +1,5 @@
-//! What few jobs ask for, and what operators order. Drawn from streams of their own, so
-//! that the rest of a seed stays what it is.
+//! Draws what few jobs ask for, and commands of operators, from streams of their own, so that the
+//! rest of a seed stays as it is.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::scenario::{BEGINS, DrawnFile, DrawnJob, HOUR, MINUTE, SeedScenario, U
 use super::troubles::Planned;
 use cospan_simulator::world::trouble::SiteFault;
 
-/// Tell the streams apart.
+/// Numbers of the random streams.
 const JOBS: u64 = 0x6a6f_6273;
 const CONSTRAINTS: u64 = 0x6c61_6265_6c73;
 const MESSAGES: u64 = 0x6d65_7373;
@@ -27,42 +27,42 @@ const STARVATION_GUARDS: u64 = 0x686f_6172_6473;
 const RIVALS: u64 = 0x7269_7661_6c73;
 const ORDERS: u64 = 0x6f72_6465_7273;
 const APART: u64 = 0x6170_6172_7400;
-/// Whose jobs they are: errors of one user's alone close no site.
+/// Owners of the jobs: errors of one user alone close no site.
 const PEOPLE: u64 = 0x7065_6f70_6c65;
 const ABANDONS: u64 = 0x6162_616e_646f;
-/// Replicas that come and go in one run, at most.
+/// Most replicas that come and go in one run.
 const MANY_MOVES: usize = 6;
-/// Orders about sites in one run, at most.
+/// Most commands about sites in one run.
 const MANY_ORDERS: usize = 8;
 
-/// Rivals run so long at most; one that was given up at a site that does not answer must be
-/// over before it runs again.
+/// Longest run time of rivals; one that was given up at a site that does not answer must be over
+/// before it runs again.
 const RIVAL_MS_MAX: u64 = 20 * MINUTE;
 
-/// Processors that even the smallest site has, beside those that others hold all the time.
+/// Processors that even the smallest site has, beside those that others use all the time.
 pub(super) const ALWAYS_IDLE: u32 = 4;
 
-/// Whose jobs there are.
+/// Users who own jobs.
 pub const USERS: [&str; 3] = ["alice", "bob", "dora"];
 
-/// Who may be told of the end of jobs.
+/// Targets that may be notified of the end of jobs.
 pub const TARGETS: [&str; 2] = ["pager", "team"];
 
-/// What few jobs ask for; the default is what all others do.
+/// Options that few jobs have; the default is what all others do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RareOptions {
     /// Each component runs at its own site only: by number, one after the other from this
     /// one on.
     pub fixed_from: Option<usize>,
-    /// What the labels of its sites must be, if it is not fixed.
+    /// Constraint on the labels of its sites, if it is not fixed.
     pub constraint: Option<Constraint>,
-    /// Class at submission.
+    /// Priority at submission.
     pub priority: Priority,
     /// A component may run a second time.
     pub rerunnable: bool,
     /// It waits for a site that does not answer, however long.
     pub waits: bool,
-    /// Restarts after errors of its own.
+    /// Retries after errors of its own.
     pub max_retries: u32,
     /// A component that fails is restarted alone.
     pub apart: bool,
@@ -70,17 +70,17 @@ pub struct RareOptions {
     pub max_placement_tries: Option<u32>,
     /// Refused claims.
     pub max_claim_tries: Option<u32>,
-    /// Everybody in [`TARGETS`] is told of its end.
+    /// All of [`TARGETS`] are notified of its end.
     pub notifies: bool,
-    /// The start that it is to be promised.
+    /// Terms of its reservation.
     pub promised: Option<ReservationTerms>,
-    /// How long after the start its last component begins.
+    /// Time from the start to that of its last component.
     pub last_after: DurationMs,
-    /// How it may run otherwise, if it is flexible.
+    /// Other ways in which it may run, if it is flexible.
     pub molding: Molding,
     /// The reservation that it shares with others.
     pub within: Option<ReservationName>,
-    /// Whose it is.
+    /// The owner.
     pub user: &'static str,
 }
 
@@ -106,7 +106,7 @@ impl Default for RareOptions {
     }
 }
 
-/// Lets some jobs ask for what is rare, if it exists at all in this run.
+/// Gives some jobs rare options, if these exist at all in this run.
 pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) -> Vec<DrawnJob> {
     let sites = names.len();
     let mut choice = StdRng::seed_from_u64(seed ^ CONSTRAINTS);
@@ -174,8 +174,8 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
         .collect()
 }
 
-/// A grid of rivals, if it is one: every job has a class of its own, all come within a short
-/// time and run for long, and most wait for input, while claims are made bit by bit. There
+/// Turns some runs into a grid of rivals: every job has a priority of its own, all come within a
+/// short time and run for long, and most wait for input, while claims are made bit by bit. There
 /// components move and jobs give way.
 pub(super) fn draw_rivals(scenario: &mut SeedScenario) {
     let mut chance = StdRng::seed_from_u64(scenario.seed ^ RIVALS);
@@ -197,7 +197,7 @@ pub(super) fn draw_rivals(scenario: &mut SeedScenario) {
     hasten(scenario, chance.random_range(2..=6));
 }
 
-/// Users come so many times as fast, and are done sooner.
+/// Lets users come so many times as fast, and be done sooner.
 pub(super) fn hasten(scenario: &mut SeedScenario, hurry: u64) {
     for (at, action) in &mut scenario.actions {
         if !matches!(
@@ -210,7 +210,8 @@ pub(super) fn hasten(scenario: &mut SeedScenario, hurry: u64) {
     scenario.actions.sort_by_key(|(at, _)| *at);
 }
 
-/// What some sites satisfy: another than this, one of these, a half of the country.
+/// Draws a constraint that some sites satisfy: another than this, one of these, a half of the
+/// country.
 fn draw_constraint(chance: &mut StdRng, names: &[SiteName]) -> Constraint {
     let mut name = || -> Arc<str> { names[chance.random_range(0..names.len())].as_str().into() };
     let one = name();
@@ -232,7 +233,7 @@ fn draw_constraint(chance: &mut StdRng, names: &[SiteName]) -> Constraint {
     }
 }
 
-/// How the queues are served: as a server does that is told nothing, or otherwise.
+/// Draws the settings of the queues: the defaults of a server, or others.
 pub(super) fn draw_queue(seed: u64) -> QueueParameters {
     let mut chance = StdRng::seed_from_u64(seed ^ QUEUES);
     if chance.random_bool(0.5) {
@@ -257,7 +258,7 @@ pub(super) fn draw_queue(seed: u64) -> QueueParameters {
     }
 }
 
-/// For whom processors are withheld, and how much for how long.
+/// Draws for which jobs processors are withheld, and how much for how long.
 fn draw_hoard(seed: u64) -> StarvationGuardParameters {
     let mut chance = StdRng::seed_from_u64(seed ^ STARVATION_GUARDS);
     let mut within = |least, most| DurationMs(chance.random_range(least * MINUTE..=most * MINUTE));
@@ -270,7 +271,7 @@ fn draw_hoard(seed: u64) -> StarvationGuardParameters {
     }
 }
 
-/// What operators order, each with what takes it back: none of it lasts.
+/// Draws commands of operators, each with one that takes it back: none of it lasts.
 pub(super) fn draw_orders(
     seed: u64,
     sites: usize,
@@ -325,7 +326,7 @@ fn draw_order(
     }
 }
 
-/// Replicas that users take out of the catalogue, and enter again before the calm.
+/// Draws replicas that users remove from the catalogue, and enter again before the calm.
 pub(super) fn draw_moves(
     seed: u64,
     files: &[DrawnFile],
@@ -348,8 +349,8 @@ pub(super) fn draw_moves(
     moves
 }
 
-/// Users who do not wait for a site that does not answer: some of those whose jobs came before
-/// it fell silent, and so may run there.
+/// Draws users who do not wait for a site that does not answer: some of those whose jobs came
+/// before it fell silent, and so may run there.
 pub(super) fn draw_abandons(
     seed: u64,
     actions: &[(Timestamp, UserAction)],

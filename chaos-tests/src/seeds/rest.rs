@@ -23,7 +23,7 @@ const ASKED_WITHIN: DurationMs = DurationMs(240_000);
 /// More processors than any site has.
 const GIANT: u32 = 1_000_000;
 
-/// Whether nothing is left that ought to be over.
+/// Checks that nothing is left that ought to be over.
 ///
 /// # Errors
 /// What is left.
@@ -45,7 +45,7 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
             );
         }
     }
-    // Whoever asks anything afterwards may have sites swept by that.
+    // A later query may have sites swept because of it.
     let instance = plane_run.plane.shared().instance;
     let left = plane_run.world.read(|world| {
         let names = world
@@ -56,7 +56,7 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
         tags.find(|tag| tag.instance == instance)
     });
     ensure!(left.is_none(), "{left:?} was left behind");
-    // Of what is deducted provisionally nothing outlives the plan, or the life of who made it.
+    // No deduction outlives its plan, or the life of its maker.
     let shared = plane_run.plane.shared();
     let leaks = shared.provisional_leaks();
     ensure!(
@@ -132,9 +132,8 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
     Ok(())
 }
 
-/// A job waits that nobody can ever take, and is cancelled. Sites are asked only while
-/// somebody waits, and what is shown of them is as they were when they were asked last.
-/// `submitted` is told of it.
+/// Submits a job that no site can ever take, and cancels it. Sites are asked only while somebody
+/// waits, and are shown as they were when they were asked last. `submitted` gets its number.
 ///
 /// # Errors
 /// It is refused, or not over once it is cancelled.

@@ -8,10 +8,10 @@ use cospan_sites::port::SubmitRequest;
 use cospan_simulator::jobs::job;
 use cospan_simulator::world::World;
 
-/// As long as that another's job has a number that was ours.
+/// Run time of the other's jobs; so long its job has a number that was ours.
 const RIVAL_RUN_TIME: DurationMs = DurationMs(15 * 60_000);
 
-/// Another control plane uses the same sites under the same account; its jobs have the
+/// Plants another control plane that uses the same sites under the same account; its jobs have the
 /// numbers that ours will have.
 pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()> {
     let other = InstanceId::from_random(u64::MAX);
@@ -48,7 +48,7 @@ pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()
     Ok(())
 }
 
-/// What the other control plane submits where numbers are handed out again.
+/// Returns the submission of the other control plane where numbers are handed out again.
 fn rival(order: SubmitRequest) -> Result<SubmitRequest> {
     let spec = job(&[1], RIVAL_RUN_TIME, RIVAL_RUN_TIME + RIVAL_RUN_TIME, 0)?;
     let tag = AttemptTag {
@@ -56,7 +56,7 @@ fn rival(order: SubmitRequest) -> Result<SubmitRequest> {
         ..order.tag
     };
     let program = spec.components[0].program.open();
-    // Nobody opens its gate: what it has of the site it has for that long.
+    // Nobody opens its gate: it uses its processors of the site for that long.
     let hold_max = RIVAL_RUN_TIME;
     Ok(SubmitRequest {
         tag,

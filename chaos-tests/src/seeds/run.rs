@@ -1,4 +1,4 @@
-//! One seed from beginning to end: trouble, calm, judgement.
+//! Runs one seed from beginning to end: faults, calm, judgement.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,50 +50,50 @@ use cospan_simulator::world::trouble::StruckFault;
 use cospan_simulator::world::{SimulatedPace, World};
 use cospan_sites::slurm::LANES;
 
-/// Within this time after the last trouble every job must have ended, were it not for the
-/// queues of the sites' own users.
+/// Within this time after the last fault every job must have ended, were it not for the queues of
+/// the sites' own users.
 const CONVERGE_MAX: DurationMs = DurationMs(3 * 86_400_000);
-/// Those submit so many times as much as their site can do, at most; who may run nowhere
-/// else has to wait for it.
+/// Local users submit at most so many times as much as their site can do; a job that may run
+/// nowhere else has to wait for it.
 const OVERLOAD_MAX: u64 = 8;
-/// So long actors stall on when all other trouble is over.
+/// Time for which actors go on stalling when all other faults are over.
 const STALL_ON: DurationMs = DurationMs(3_600_000);
 /// Within this time after that everything must have been cleaned up.
 const CLEAN_MAX: DurationMs = DurationMs(3 * 3_600_000);
 
-/// By then a service manager has started again what ended by itself, or tries to.
+/// By then a service manager has restarted what ended by itself, or tries to.
 const STARTED_AGAIN: DurationMs = DurationMs(30_000);
-/// Runs of the control plane while anything goes wrong, at most.
+/// Most runs of the control plane while anything goes wrong.
 const REIGNS_MAX: usize = 60;
 
-/// Changes are seen that much later at most.
+/// Longest delay until changes are seen.
 const SEEN_WITHIN: DurationMs = DurationMs(1_000);
 
-/// What came of a seed.
+/// The outcome of a seed.
 #[derive(Debug)]
 pub struct SeedVerdict {
-    /// What was drawn, in one line.
+    /// The draw, in one line.
     pub drawn: String,
-    /// What must not have happened under faults.
+    /// Forbidden things that happened under faults.
     pub unsafe_: Vec<String>,
-    /// What did not come about after they had stopped.
+    /// A description of what did not come about after they had stopped.
     pub not_live: Option<String>,
-    /// Jobs that users were told are theirs, and how many of them finished.
+    /// Acknowledged jobs, and how many of them finished.
     pub jobs: (usize, usize),
     /// Runs of the control plane.
     pub control_plane_runs: usize,
     /// Durable changes.
     pub changes: u64,
-    /// Trouble that struck with effect, by kind and step of the protocol.
+    /// Faults that had an effect, by kind and step of the protocol.
     pub struck: StruckFault,
     /// Hash of everything that happened.
     pub hash: String,
-    /// What happened to the jobs, and what the actors were made to do, in order.
+    /// Events of the jobs, and of the actors, in order.
     pub timeline: Vec<(Timestamp, Option<JobId>, String)>,
 }
 
 impl SeedVerdict {
-    /// Whether nothing was wrong.
+    /// Returns true if nothing was wrong.
     pub fn holds(&self) -> bool {
         self.unsafe_.is_empty() && self.not_live.is_none()
     }
@@ -138,7 +138,7 @@ pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
         now = over + kill.map_or(STARTED_AGAIN, |kill| kill.down);
     }
     environment.call_faults.clear();
-    // Nobody is built anew in the calm who forgot something, so that it would be seen.
+    // No actor is rebuilt in the calm that forgot something, so that forgetting would be seen.
     let stalls = scenario.stalls.map(|stalls| Stalls {
         until: now + STALL_ON,
         ..stalls
@@ -170,7 +170,7 @@ pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
     })
 }
 
-/// All that struck, wherever it was counted.
+/// Returns all faults with an effect, wherever they were counted.
 fn struck(environment: &SimEnvironment) -> StruckFault {
     let mut struck = environment.call_faults.tally().struck();
     environment
@@ -179,7 +179,7 @@ fn struck(environment: &SimEnvironment) -> StruckFault {
     struck
 }
 
-/// What the control plane made durable, with what really happened at the sites.
+/// Merges what the control plane made durable with what really happened at the sites.
 fn timeline(
     environment: &SimEnvironment,
     instance: InstanceId,
@@ -214,7 +214,7 @@ fn timeline(
     timeline
 }
 
-/// Actors that were made to stall, died, and were built anew.
+/// Lists actors that were made to stall, died, and were built anew.
 fn lived(environment: &SimEnvironment) -> Vec<(Timestamp, Option<JobId>, String)> {
     let lived = environment
         .lives
@@ -311,8 +311,8 @@ fn environment(scenario: &SeedScenario, instance: InstanceId) -> Result<SimEnvir
     })
 }
 
-/// A faulty disk where anything is wrong with it. What is acknowledged before it is on the
-/// disk lies in memory: that planted bug needs no other trouble.
+/// Makes a faulty disk where anything is wrong with it. With the planted bug that acknowledges what
+/// is not yet on the disk, records lie in memory: it needs no other fault.
 fn store_disk(scenario: &SeedScenario) -> StoreDisk {
     if scenario.fault_rates.disk.exists() && !bug(Bug::SkipSync) {
         StoreDisk::Faulty(FaultDisk::default())
@@ -321,7 +321,7 @@ fn store_disk(scenario: &SeedScenario) -> StoreDisk {
     }
 }
 
-/// Room for copies; none is kept that nobody needs.
+/// Returns the room for copies; none is kept that nobody needs.
 fn room(budget: Bytes) -> Staging {
     Staging {
         budget: Some(budget),
@@ -329,12 +329,13 @@ fn room(budget: Bytes) -> Staging {
     }
 }
 
-/// More durable changes than this are no progress: about twenty a job are.
+/// Returns the number of durable changes beyond which there is no progress: about twenty a job are
+/// usual.
 fn changes_max(scenario: &SeedScenario) -> u64 {
     10_000 + 500 * scenario.jobs.len() as u64
 }
 
-/// A run of the control plane that will be killed; when that was.
+/// Runs a control plane that will be killed, and returns when that was.
 fn troubled(
     environment: &SimEnvironment,
     plan: RunPlan,
@@ -377,8 +378,8 @@ fn troubled(
     }
 }
 
-/// The run of the control plane that nothing disturbs but stalls in its first hour; why it did not come to rest,
-/// if it did not.
+/// Runs the control plane that nothing disturbs but stalls in its first hour, and returns why it
+/// did not come to rest, if it did not.
 fn calm(
     environment: &SimEnvironment,
     plan: RunPlan,
@@ -411,7 +412,7 @@ fn calm(
             )
             .await?;
             note_ends(&plane_run, &ids, &seen);
-            // All jobs may be over before the trouble is.
+            // All jobs may be over before the faults are.
             plane_run
                 .until(plane_run.clock.now().max(scenario.calm_at) + CLEAN_MAX)
                 .await;
@@ -447,7 +448,7 @@ fn calm(
     })
 }
 
-/// Whether the metrics of a control plane at rest are right.
+/// Checks the metrics of a control plane at rest.
 fn shows_what_it_did(plane_run: &ControlPlaneRun, seen: &SeenJobs) -> Result<()> {
     let view = plane_run.plane.view();
     let jobs = view.jobs.values().map(|job| &**job);
@@ -459,7 +460,8 @@ fn shows_what_it_did(plane_run: &ControlPlaneRun, seen: &SeenJobs) -> Result<()>
     Ok(())
 }
 
-/// A change that became durable right before a death was seen by nobody but the store.
+/// Records a change that became durable right before a death, which was seen by nobody but the
+/// store.
 fn note_ends(plane_run: &ControlPlaneRun, ids: &[JobId], seen: &Rc<RefCell<SeenJobs>>) {
     let view = plane_run.plane.view();
     let mut seen = seen.borrow_mut();
@@ -477,7 +479,7 @@ fn note_ends(plane_run: &ControlPlaneRun, ids: &[JobId], seen: &Rc<RefCell<SeenJ
     }
 }
 
-/// How far apart the clocks of two lives of the control plane were at most.
+/// Returns the most by which the clocks of two lives of the control plane differed.
 fn clocks_apart(scenario: &SeedScenario) -> DurationMs {
     let ahead = scenario
         .kills
@@ -488,7 +490,8 @@ fn clocks_apart(scenario: &SeedScenario) -> DurationMs {
     DurationMs(most.abs_diff(least))
 }
 
-/// What users may hold. Whose clock was ahead let them begin later.
+/// Returns the quota of users for judging. A control plane whose clock was ahead let them begin
+/// later.
 fn judged_quota(scenario: &SeedScenario) -> ReservationQuota {
     let quota = scenario.reservation_quota;
     let right = clocks_apart(scenario) == DurationMs::ZERO;
@@ -498,8 +501,8 @@ fn judged_quota(scenario: &SeedScenario) -> ReservationQuota {
     }
 }
 
-/// The grace after a decision, three times. Who is missed is found out by the clock of the
-/// control plane, which between two lives may have been set back.
+/// Returns the longest time apart: the grace after a decision, three times. Missing components are
+/// noticed by the clock of the control plane, which may have been set back between two lives.
 fn apart_max(scenario: &SeedScenario) -> DurationMs {
     DurationMs(90_000) + clocks_apart(scenario)
 }
@@ -595,7 +598,7 @@ fn judged(
     Ok(told.chain(found).chain(unfounded).chain(guarded).collect())
 }
 
-/// Ends of which somebody was told what they should not have been, or nothing.
+/// Lists ends of jobs of which a target got a wrong message, or none.
 fn talk(environment: &SimEnvironment, seen: &SeenJobs) -> Vec<String> {
     let idle = environment.call_faults.idle_talk().into_iter();
     let idle = idle.map(|text| format!("somebody was told wrongly: {text}"));

@@ -1,4 +1,4 @@
-//! What a seed draws: first which kinds of trouble exist, then how often each strikes.
+//! Draws a scenario from a seed: first which kinds of faults exist, then how often each happens.
 
 use std::collections::BTreeMap;
 
@@ -41,33 +41,34 @@ use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::{ClusterSpec, LocalJob};
 use cospan_simulator::world::trouble::SiteFault;
 
-/// When every run begins.
+/// Start time of every run.
 pub const BEGINS: Timestamp = Timestamp(1_000_000_000);
 pub(super) const MINUTE: u64 = 60_000;
 pub(super) const HOUR: u64 = 60 * MINUTE;
 /// Clocks are set off by an hour at most.
 const CLOCK_OFF_MS: i64 = 3_600_000;
 const NAMES: [&str; 5] = ["amsterdam", "delft", "leiden", "twente", "utrecht"];
-/// Of so many runs the sites are driven by the adapter of Slurm; drawn from a stream of its own.
+/// Share of the runs whose sites are driven by the adapter of Slurm; drawn from a stream of its
+/// own.
 const SLURM_SHARE: f64 = 0.1;
 const BY_SLURM: u64 = 0x0073_6c75_726d;
-/// What links carry while they are well.
+/// Bandwidth of links while they are well.
 pub(super) const BANDWIDTH: BitsPerSecond = BitsPerSecond(100_000_000);
 
-/// How one run of the control plane ends, if it does not see the calm.
+/// The end of one run of the control plane, if it does not see the calm.
 #[derive(Debug, Clone, Copy)]
 pub struct Kill {
-    /// How long it runs at most.
+    /// Longest run.
     pub after: DurationMs,
-    /// At which of its acts it is killed, if that comes sooner.
+    /// The act at which it is killed, if that comes sooner.
     pub moment: Option<KillPoint>,
-    /// How long nobody runs afterwards.
+    /// Downtime afterwards.
     pub down: DurationMs,
-    /// How far the clock of its machine is ahead of the true time, in milliseconds.
+    /// Milliseconds by which the clock of its machine is ahead of the true time.
     pub clock_ahead_ms: i64,
 }
 
-/// What a user does.
+/// An action of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserAction {
     /// Submits the job with this number, with all of its sweep if it is the first of one, so
@@ -75,18 +76,17 @@ pub enum UserAction {
     Submit(usize, usize),
     /// Cancels it.
     Cancel(usize),
-    /// Cancels it, and does not wait for sites from which nothing is heard.
+    /// Cancels it, and does not wait for silent sites.
     Abandon(usize),
-    /// Freezes it, or lets it go on.
+    /// Freezes it, or thaws it.
     Freeze(usize, bool),
-    /// Wants it to be promised another start, or none any more.
+    /// Asks for another reservation, or for none any more.
     Promise(usize, Option<ReservationTerms>),
     /// Gives it another priority.
     Raise(usize, Priority),
-    /// An operator orders something about the site with this number.
+    /// An operator gives a command about the site with this number.
     Site(usize, Operation),
-    /// Operators have processors reserved that jobs share, at these sites at the same moment: one
-    /// of them may.
+    /// Operators request a shared reservation at these sites at the same moment: one of them may.
     Reserve(Vec<usize>, Box<SharedTerms>),
     /// Says that the file with this number is not at one of its sites any more, or that
     /// it is again.
@@ -101,30 +101,28 @@ pub type DrawnFile = (RelPath, Content, Vec<SiteName>);
 pub struct DrawnJob {
     /// Processors of each component.
     pub components: Vec<u32>,
-    /// Whether the policy splits their sum instead, and how it may.
+    /// Set if the policy splits their sum instead: the ways in which it may.
     pub flexible: Option<Flexible>,
-    /// How long its payloads run.
+    /// Run time of its payloads.
     pub run_time: DurationMs,
-    /// What it asks for.
+    /// The requested wall time.
     pub wall_time: DurationMs,
-    /// How its payloads exit.
+    /// Exit code of its payloads.
     pub code: i32,
     /// The file that it reads, by number.
     pub input: Option<usize>,
     /// The site that is to keep what its first component writes, by number.
     pub output: Option<usize>,
-    /// What few jobs ask for.
+    /// Options that few jobs have.
     pub rare_options: RareOptions,
 }
 
 /// Everything that a run consists of.
 #[derive(Debug, Clone)]
 pub struct SeedScenario {
-    /// What it was drawn from.
     pub seed: u64,
-    /// The sites.
     pub sites: Vec<ClusterSpec>,
-    /// The links between them.
+    /// Links between the sites.
     pub links: Vec<LinkSpec>,
     /// Files, each with the sites that have it.
     pub files: Vec<DrawnFile>,
@@ -132,49 +130,49 @@ pub struct SeedScenario {
     pub jobs: Vec<DrawnJob>,
     /// Those of them that are runs of sweeps.
     pub sweeps: Vec<DrawnSweep>,
-    /// What users do, in order of time.
+    /// Actions of users, in order of time.
     pub actions: Vec<(Timestamp, UserAction)>,
-    /// What becomes of calls.
+    /// Fault rates of calls and of the disk.
     pub fault_rates: FaultRates,
-    /// What goes wrong in the world: when, at which site, what.
+    /// Faults of the world: when, at which site, what.
     pub troubles: Vec<(Timestamp, usize, SiteFault)>,
     /// Times in which no site answers.
     pub cut_offs: Vec<(Timestamp, Timestamp)>,
-    /// The policies of the jobs.
+    /// Policies of the jobs.
     pub policies: DefaultPolicies,
-    /// How much of each site may be filled.
+    /// Quota of each site.
     pub quotas: BTreeMap<SiteName, Quota>,
-    /// How much copies may take of a site.
+    /// The most that copies may take of a site.
     pub staging: BTreeMap<SiteName, Bytes>,
-    /// When and how processors are claimed.
+    /// Settings of claims.
     pub claim: ClaimParameters,
-    /// How placement queues are served.
+    /// Settings of the placement queues.
     pub queue: QueueParameters,
     /// Runs of the control plane that are killed, one after the other.
     pub kills: Vec<Kill>,
-    /// Whether sites tell of changes.
+    /// True if sites send hints of changes.
     pub hints: bool,
-    /// Between two polls.
+    /// Time between two polls.
     pub poll_interval: DurationMs,
-    /// Commands that may wait at the intake.
+    /// Most commands that wait at the intake.
     pub intake_bound: usize,
-    /// Calls to one site that may be under way at once.
+    /// Most calls to one site that are under way at once.
     pub calls_per_site: usize,
     /// Longest time from the start of a batch job to its wrapper's arrival at the gate.
     pub launch_max: DurationMs,
-    /// How long after its wall time a payload is ended by its site.
+    /// Time from the end of its wall time until a payload is ended by its site.
     pub wall_late: DurationMs,
-    /// How much of a site a user may hold in reservations.
+    /// The most of a site that a user may reserve.
     pub reservation_quota: ReservationQuota,
-    /// How often actors panic, in a build that has points for that.
+    /// Rate of panics of actors, in a build that has points for that.
     pub panics: Option<Panics>,
-    /// How often actors stall.
+    /// Rate of stalls of actors.
     pub stalls: Option<Stalls>,
-    /// Whether sites put batch jobs whose node died back into their queues.
+    /// True if sites put batch jobs whose node died back into their queues.
     pub requeues: bool,
-    /// Whether sites are driven by the adapter of Slurm, which asks as seldom as it does.
+    /// True if sites are driven by the adapter of Slurm, which asks as seldom as it does.
     pub by_slurm: bool,
-    /// How long ended jobs are kept before they are archived.
+    /// Time for which ended jobs are kept before they are archived.
     pub keep_jobs: DurationMs,
     /// From then on nothing goes wrong any more.
     pub calm_at: Timestamp,
@@ -186,7 +184,7 @@ pub(super) struct ScenarioDrawing {
 }
 
 impl ScenarioDrawing {
-    /// Whether something exists at all in this run.
+    /// Draws whether something exists at all in this run.
     pub(super) fn exists(&mut self) -> bool {
         self.chance.random_bool(0.5)
     }
@@ -195,7 +193,7 @@ impl ScenarioDrawing {
         DurationMs(self.chance.random_range(least..=most))
     }
 
-    /// How far a clock is ahead, or behind.
+    /// Draws how far a clock is ahead, or behind, in milliseconds.
     pub(super) fn ahead_ms(&mut self) -> i64 {
         self.chance.random_range(-CLOCK_OFF_MS..=CLOCK_OFF_MS)
     }
@@ -206,7 +204,7 @@ impl ScenarioDrawing {
 }
 
 impl SeedScenario {
-    /// Draws a run of so many jobs on so many sites, with trouble during `length`.
+    /// Draws a run of so many jobs on so many sites, with faults during `length`.
     ///
     /// # Errors
     /// Never: all names are valid.
@@ -284,7 +282,7 @@ impl SeedScenario {
         Ok(scenario)
     }
 
-    /// Times in which no site answers although each did before: then it is plain that the
+    /// Lists times in which no site answers although each did before: then it is plain that the
     /// fault is ours. A site that is unreachable is so for two hours at most.
     pub fn plain_cut_offs(&self) -> Vec<(Timestamp, Timestamp)> {
         self.cut_offs
@@ -300,7 +298,7 @@ impl SeedScenario {
             .collect()
     }
 
-    /// What it drew, in one line.
+    /// Describes the draw in one line.
     pub fn describe(&self) -> String {
         let faults: Vec<String> = self
             .fault_rates
@@ -348,7 +346,7 @@ impl SeedScenario {
     }
 }
 
-/// In a third of these runs components may wait in the queues of most of the sites. Drawn from a
+/// Lets components wait in the queues of most of the sites, in a third of these runs. Drawn from a
 /// stream of its own.
 fn draw_queues(seed: u64, sites: &mut [ClusterSpec]) {
     let mut chance = StdRng::seed_from_u64(seed ^ QUEUES);
@@ -359,7 +357,7 @@ fn draw_queues(seed: u64, sites: &mut [ClusterSpec]) {
     }
 }
 
-/// Tells the stream apart.
+/// Number of the random stream.
 const QUEUES: u64 = 0x7175_6575_6573;
 
 fn draw_files(drawing: &mut ScenarioDrawing, names: &[SiteName]) -> Result<Vec<DrawnFile>> {
@@ -465,7 +463,7 @@ fn draw_job(drawing: &mut ScenarioDrawing, files: usize, sites: usize) -> DrawnJ
     }
 }
 
-/// Bounds, or the drawn components as the preferred of two splits.
+/// Draws bounds, or the drawn components as the preferred of two splits.
 fn draw_split(drawing: &mut ScenarioDrawing, components: &[u32]) -> Flexible {
     let total: u32 = components.iter().sum();
     let splits = if drawing.chance.random_bool(0.3) {
@@ -484,7 +482,7 @@ fn draw_split(drawing: &mut ScenarioDrawing, components: &[u32]) -> Flexible {
     }
 }
 
-/// All or nothing, or bit by bit; early or at the last moment.
+/// Draws claims of all or nothing, or bit by bit; early or at the last moment.
 fn draw_claim(drawing: &mut ScenarioDrawing) -> ClaimParameters {
     let often = drawing.chance.random_bool(0.2);
     let mut ratio = |ratios: [u32; 3]| PerMillion(ratios[drawing.chance.random_range(0..3)]);
@@ -500,7 +498,7 @@ fn draw_claim(drawing: &mut ScenarioDrawing) -> ClaimParameters {
     }
 }
 
-/// One of the policies for each type of request.
+/// Draws one of the policies for each type of request.
 fn draw_policies(drawing: &mut ScenarioDrawing) -> DefaultPolicies {
     let mut one = |request: &RequestType| {
         let serving = POLICIES.iter().filter(|policy| policy.serves(request));
@@ -516,7 +514,7 @@ fn draw_policies(drawing: &mut ScenarioDrawing) -> DefaultPolicies {
     }
 }
 
-/// Quotas that leave room for the largest job at each site that has one.
+/// Draws quotas that leave room for the largest job at each site that has one.
 fn draw_quotas(drawing: &mut ScenarioDrawing, sites: &[ClusterSpec]) -> BTreeMap<SiteName, Quota> {
     let exist = drawing.exists();
     let large = sites

@@ -1,5 +1,5 @@
-//! Draws reservations that jobs share: operators who have them made, extend them and give them
-//! back, and users who name them, also such as may not.
+//! Draws shared reservations: operators who have them made, extend them and cancel them, and users
+//! who name them, also such as may not.
 
 use std::collections::BTreeSet;
 
@@ -20,23 +20,23 @@ use super::rare_options::USERS;
 use super::scenario::{BEGINS, HOUR, MINUTE, SeedScenario, UserAction};
 use super::sweeps::DrawnSweep;
 
-/// Tells the stream apart.
+/// Number of the random stream.
 const SHARED: u64 = 0x7368_6172_6564;
 /// The same for operators who change their minds at once.
 const HASTE: u64 = 0x6861_7374_6521;
-/// How many of the runs have such reservations.
+/// Share of the runs with such reservations.
 const SHARE: f64 = 0.3;
-/// Of one run, at most.
+/// Most in one run.
 const MANY: usize = 6;
 
-/// When jobs may name a reservation, and expect something of it.
+/// The times at which jobs may name a reservation, and expect something of it.
 struct Course {
     name: ReservationName,
     from: Timestamp,
     to: Timestamp,
 }
 
-/// Lets some runs have reservations that jobs share; the adapter of Slurm makes none.
+/// Lets some runs have shared reservations; the adapter of Slurm makes none.
 pub(super) fn draw_shared(scenario: &mut SeedScenario) -> Result<()> {
     let mut chance = StdRng::seed_from_u64(scenario.seed ^ SHARED);
     if !scenario.by_slurm && chance.random_bool(SHARE) {
@@ -50,7 +50,7 @@ pub(super) fn draw_shared(scenario: &mut SeedScenario) -> Result<()> {
 /// # Errors
 /// Never: all names are valid.
 pub(super) fn share(scenario: &mut SeedScenario, chance: &mut StdRng) -> Result<()> {
-    // Those who promise starts are there already, if there are any.
+    // Sites that grant reservations are there already, if there are any.
     if scenario.sites.iter().all(|site| !site.reserves) {
         grant(scenario, chance);
         lose_leases(scenario, chance);
@@ -91,7 +91,7 @@ pub(super) fn share(scenario: &mut SeedScenario, chance: &mut StdRng) -> Result<
     Ok(())
 }
 
-/// Lets some operators take back what they have just ordered, while sites are still asked for it.
+/// Lets some operators cancel what they have just requested, while sites are still asked for it.
 fn take_back_at_once(scenario: &mut SeedScenario) {
     let mut chance = StdRng::seed_from_u64(scenario.seed ^ HASTE);
     let most = 4 * scenario.fault_rates.way_max.0;
@@ -114,7 +114,7 @@ fn take_back_at_once(scenario: &mut SeedScenario) {
     scenario.actions.extend(back);
 }
 
-/// One reservation, from its making to its end, and perhaps another of its name.
+/// Draws one reservation, from its making to its end, and perhaps another of its name.
 fn draw_course(scenario: &mut SeedScenario, chance: &mut StdRng, number: usize) -> Result<Course> {
     let name = ReservationName::new(&format!("course-{number}"))?;
     let length = scenario.calm_at.since(BEGINS).0;
@@ -135,7 +135,7 @@ fn draw_course(scenario: &mut SeedScenario, chance: &mut StdRng, number: usize) 
         UserAction::Reserve(sites.clone(), Box::new(wish.clone())),
     )];
     if chance.random_bool(0.5) {
-        // Whoever has no answer asks once more.
+        // A user without an answer asks once more.
         let again = from + DurationMs(chance.random_range(0..10 * MINUTE));
         actions.push((again, UserAction::Reserve(sites, Box::new(wish.clone()))));
     }
@@ -163,7 +163,7 @@ fn draw_course(scenario: &mut SeedScenario, chance: &mut StdRng, number: usize) 
     Ok(Course { name, from, to })
 }
 
-/// Has two sites or more reserve for the same time. The first of them, which decides.
+/// Has two sites or more reserve for the same time, and returns the first of them, which decides.
 fn at_several(scenario: &SeedScenario, chance: &mut StdRng, wish: &mut SharedTerms) -> usize {
     let count = scenario.sites.len();
     let mut named: Vec<usize> = (0..count).filter(|_| chance.random_bool(0.6)).collect();
@@ -209,8 +209,7 @@ fn allow(chance: &mut StdRng, name: &ReservationName) -> Result<Operation> {
     })
 }
 
-/// What is wanted of a site from some time on, and for whom. Its lead and margin are not an
-/// operator's to say.
+/// Draws the terms from some time on, and the users. Lead and margin are not an operator's to say.
 fn draw_wish(
     scenario: &SeedScenario,
     chance: &mut StdRng,

@@ -1,4 +1,4 @@
-//! Judges reservations that jobs share: by what sites hold, and by who ran in them.
+//! Judges shared reservations: by what sites have, and by the attempts that ran in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,15 +18,16 @@ use cospan_simulator::kinds::FaultKind;
 use cospan_simulator::world::World;
 use cospan_simulator::world::ledger::LedgerEvent;
 
-/// Everybody who might use one, each time that was changed.
+/// Keys that might use a reservation, each time that was changed.
 type Allowed = Vec<BTreeSet<KeyName>>;
 
-/// All that was recorded of them, also of those that the records forgot, and whose each was once.
+/// All records of them, also of those that the sites' records forgot, with everybody who ever might
+/// use each.
 #[derive(Debug, Default)]
 pub struct Sharing(BTreeMap<(SiteName, Serial), (SharedReservation, Allowed)>);
 
 impl Sharing {
-    /// Takes note of a site's record.
+    /// Records a site's record.
     pub(super) fn learn(&mut self, record: &SiteRecord) {
         for shared in &record.shared {
             let place = (record.site.clone(), shared.serial);
@@ -42,7 +43,8 @@ impl Sharing {
     }
 }
 
-/// Attempts that ran in what their jobs did not name, or what was not for their owners.
+/// Lists attempts that ran in a reservation that their jobs did not name, or that was not for their
+/// owners.
 pub(super) fn used_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     for entry in evidence.world.ledger().entries() {
@@ -63,7 +65,7 @@ pub(super) fn used_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
         };
         let wish = &known.wish;
         let owner = &job.owner;
-        // Whoever was let in runs on when it is for others.
+        // An attempt that was let in runs on when it is for others.
         let may = allowed
             .iter()
             .any(|keys| keys.is_empty() || keys.contains(owner));
@@ -77,14 +79,15 @@ pub(super) fn used_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with what a site's record says is kept: it is not, or another has its name.
+/// Lists reservations that a site's record says are kept, and that the site does not have, or has
+/// under another name.
 pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> Vec<String> {
     let JournalChange::Site { old, new } = change else {
         return Vec::new();
     };
     let view = plane_run.plane.view();
     let now = plane_run.plane.now();
-    // It may have been given back since.
+    // It may have been cancelled since.
     if view.sites.get(&new.site) != Some(new) {
         return Vec::new();
     }
@@ -95,7 +98,7 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> V
     let instance = plane_run.plane.shared().instance;
     let wanted = new.shared.iter().filter(|shared| before(shared).is_none());
     let twice = wanted.filter_map(|shared| named_twice(&view, shared, now));
-    // What becomes of it when it is extended is looked at later, by the control plane as well.
+    // The control plane, too, looks later at what becomes of it when it is extended.
     let confirmed = new.shared.iter().filter(|shared| {
         shared.stage == SharedStage::Confirmed && before(shared) == Some(SharedStage::Granted)
     });
@@ -112,7 +115,7 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> V
                 Some(SharedEnd::Lost | SharedEnd::Refused { .. })
             )
         });
-        // What a site refuses to take back is nobody's then, and taken back later.
+        // A reservation that a site refuses to cancel is nobody's then, and cancelled later.
         let told = ended.filter(|_| !plane_run.call_faults.may_strike(FaultKind::Refused));
         let left = told.filter_map(|shared| not_released(world, instance, new, shared));
         missing.chain(early).chain(left).collect::<Vec<_>>()
@@ -123,7 +126,7 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> V
     twice.chain(wrong).chain(unheard).collect()
 }
 
-/// The reservation as its site has it.
+/// Returns the reservation as its site has it.
 fn lease_of<'w>(
     world: &'w World,
     instance: InstanceId,
@@ -138,8 +141,8 @@ fn lease_of<'w>(
         .map(|(_, lease)| lease)
 }
 
-/// What a site was told to keep before it was written that all have granted it: nobody would know
-/// of it if we died now, or nobody could use it.
+/// Returns a reservation that a site was told to confirm before it was written that all have
+/// granted it: nobody would know of it if we died now, or nobody could use it.
 fn kept_early(
     world: &World,
     instance: InstanceId,
@@ -162,7 +165,8 @@ fn kept_early(
     })
 }
 
-/// What is recorded to be over although the site was never told, and has it.
+/// Returns a reservation that is recorded to be over although the site never got the request, and
+/// has it.
 fn not_released(
     world: &World,
     instance: InstanceId,
@@ -184,7 +188,7 @@ fn not_released(
     })
 }
 
-/// What a site was to keep and has no more, of which nobody is to be told.
+/// Returns a reservation that a site was to keep and has no more, without a message to anybody.
 fn lost_in_silence(old: &SiteRecord, new: &SiteRecord, now: Timestamp) -> Option<String> {
     let lost = new.shared.iter().find(|shared| {
         let kept = old
@@ -201,7 +205,7 @@ fn lost_in_silence(old: &SiteRecord, new: &SiteRecord, now: Timestamp) -> Option
     })
 }
 
-/// Clocks that were set back have what is over begin again.
+/// After clocks were set back, what is over begins again.
 const SET_BACK: DurationMs = DurationMs(2 * HOUR);
 
 fn named_twice(view: &View, shared: &SharedReservation, now: Timestamp) -> Option<String> {
@@ -209,7 +213,7 @@ fn named_twice(view: &View, shared: &SharedReservation, now: Timestamp) -> Optio
     let now = now + SET_BACK;
     let named = view.sites.values().flat_map(|site| &site.shared);
     let live = named.filter(|other| other.wish.name == *name && !other.is_over(now));
-    // Its other parts, and starts that were tried in vain, are no other reservations.
+    // Its parts at other sites, and starts that were tried in vain, are no other reservations.
     let others = live.filter(|other| {
         let goes = other.end() == Some(&SharedEnd::AskedAnew);
         !goes && (other.wish.parts.is_empty() || other.wish.parts != shared.wish.parts)
@@ -218,8 +222,8 @@ fn named_twice(view: &View, shared: &SharedReservation, now: Timestamp) -> Optio
     (live > 1).then(|| format!("{live} reservations are called {name}"))
 }
 
-/// What the site has instead of what it is recorded to keep. What it lost without a word it is
-/// asked for before long.
+/// Returns what the site has instead of what it is recorded to keep. If it lost something without a
+/// word it is asked before long.
 fn missing(
     world: &World,
     instance: InstanceId,
@@ -239,7 +243,7 @@ fn missing(
         .then(|| format!("{tag} at {site}: {recorded:?}, and it has {lease:?}"))
 }
 
-/// Whether records and sites agree about what is kept, once all has come to rest.
+/// Lists where records and sites disagree about what is kept, once all has come to rest.
 pub(super) fn disagreements(plane_run: &ControlPlaneRun, instance: InstanceId) -> Vec<String> {
     let view = plane_run.plane.view();
     let now = plane_run.plane.now();
@@ -263,7 +267,7 @@ pub(super) fn disagreements(plane_run: &ControlPlaneRun, instance: InstanceId) -
     })
 }
 
-/// Reservations of which the site is still to be asked something.
+/// Lists reservations of which the site is still to be asked something.
 fn open(record: &SiteRecord) -> impl Iterator<Item = String> + '_ {
     let settled =
         |stage: &SharedStage| matches!(stage, SharedStage::Confirmed | SharedStage::Ended(_));
@@ -279,8 +283,8 @@ fn open(record: &SiteRecord) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Parts of reservations at several sites that are there although the others never were, or that
-/// begin too far apart.
+/// Lists parts of reservations at several sites that are there although the others never were, or
+/// that begin too far apart.
 fn halves(view: &View, now: Timestamp) -> Vec<String> {
     let all = view
         .sites
@@ -306,7 +310,7 @@ fn halves(view: &View, now: Timestamp) -> Vec<String> {
     wrong.collect()
 }
 
-/// Whether this is kept for jobs that may come yet.
+/// Returns true if this is kept for jobs that may come yet.
 pub(super) fn is_for_others(view: &View, site: &SiteName, tag: ReservationTag) -> bool {
     let shared = view
         .sites

@@ -11,13 +11,13 @@ use cospan_domain::units::{DurationMs, Timestamp};
 /// By then everybody goes by what is on the disk.
 pub(super) const KNOWN_WITHIN: DurationMs = DurationMs(60_000);
 
-/// What must not be about a change of a site's record; nothing, if all is well.
+/// Returns what must not be about a change of a site's record; nothing, if all is well.
 pub(super) fn broken(
     old: &SiteRecord,
     new: &SiteRecord,
     parameters: &SiteParameters,
 ) -> Option<String> {
-    // What an operator orders is no step of the automaton.
+    // A command of an operator is no step of the automaton.
     if old.operator != new.operator || new.operator.forced.is_some() {
         return None;
     }
@@ -25,7 +25,7 @@ pub(super) fn broken(
     let charged = new.consecutive_errors > old.consecutive_errors;
     let holds = match (&old.breaker, &new.breaker) {
         (Breaker::Closed, Breaker::Closed) => {
-            // Those of one owner open nothing before a probe of our own has told.
+            // Errors of one owner open nothing before a probe of our own has ended.
             let is_below = new.consecutive_errors < threshold;
             let waits = is_one_owners(new, parameters) && is_dealt_with(new);
             (is_below || waits) && are_of_different_jobs(new)
@@ -33,7 +33,7 @@ pub(super) fn broken(
         (Breaker::Closed, Breaker::Open { trips, .. }) => {
             let errors = new.consecutive_errors;
             let added = errors_added(old, new);
-            // Of what was written at once a success may have come between, or last.
+            // A success may have come between the changes that were written at once, or last.
             let until_success = old.consecutive_errors + added.saturating_sub(errors);
             let reached = (charged && errors >= threshold)
                 || (errors < old.consecutive_errors + added && until_success >= threshold);
@@ -50,7 +50,7 @@ pub(super) fn broken(
         ) => *allowed == 1 && probing_jobs(running) == 1,
         (Breaker::Open { trips, .. }, Breaker::Open { trips: still, .. }) => trips == still,
         (Breaker::HalfOpen { trips, running, .. }, Breaker::Open { trips: now, .. }) => {
-            // The last of what was written at once was a success, or came after one.
+            // The last of the changes that were written at once was a success, or came after one.
             let ended_well = new.consecutive_errors < errors_added(old, new);
             let again = running.iter().any(|probe| errs_again(old, new, probe.job))
                 || (old.reopened_by.is_some() && old.reopened_by == new.reopened_by);
@@ -84,13 +84,14 @@ pub(super) fn broken(
     })
 }
 
-/// Whether all errors in the count are known to be one owner's, and are several.
+/// Returns true if all errors in the count are known to be one owner's, and are several.
 fn is_one_owners(site: &SiteRecord, parameters: &SiteParameters) -> bool {
     let looks = parameters.site_error_threshold > 1 && parameters.tells_owners_apart;
     looks && site.accused.is_some()
 }
 
-/// Whether a probe of our own finds out whose fault it is, or has, and that owner stays away.
+/// Returns true if a probe of our own finds out whose fault it is, or has, and that owner stays
+/// away.
 fn is_dealt_with(site: &SiteRecord) -> bool {
     let is_accused = |owner: &KeyName| site.accused.as_ref() == Some(owner);
     site.own_probe.iter().any(|probe| is_accused(&probe.owner))
@@ -100,8 +101,8 @@ fn is_dealt_with(site: &SiteRecord) -> bool {
             .any(|kept_off| is_accused(&kept_off.owner))
 }
 
-/// Whether what became of a probe of our own is that it failed: one that succeeds sets the count
-/// to zero, as does a success in the same write.
+/// Returns true if a probe of our own failed: one that succeeds sets the count to zero, as does a
+/// success in the same write.
 fn says_it_failed(old: &SiteRecord, new: &SiteRecord) -> bool {
     let has_erred = |attempt| {
         new.recent_errors
@@ -115,7 +116,7 @@ fn says_it_failed(old: &SiteRecord, new: &SiteRecord) -> bool {
     new.consecutive_errors >= old.consecutive_errors || counted.any(|one| !has_erred(*one))
 }
 
-/// Errors that the later record has and the earlier one does not.
+/// Returns the number of errors that the later record has and the earlier one does not.
 fn errors_added(old: &SiteRecord, new: &SiteRecord) -> u32 {
     let added = new
         .recent_errors
@@ -124,7 +125,7 @@ fn errors_added(old: &SiteRecord, new: &SiteRecord) -> u32 {
     u32::try_from(added.count()).unwrap_or(u32::MAX)
 }
 
-/// Whether the errors in the count are each of another job, as far as they are known.
+/// Returns true if the errors in the count are each of another job, as far as they are known.
 fn are_of_different_jobs(site: &SiteRecord) -> bool {
     let counted = site
         .recent_errors
@@ -137,7 +138,7 @@ fn are_of_different_jobs(site: &SiteRecord) -> bool {
         .all(|job| jobs.insert(job))
 }
 
-/// So many jobs the latest errors are of.
+/// Counts the jobs of the latest errors.
 fn erring_jobs(site: &SiteRecord) -> usize {
     site.recent_errors
         .iter()
@@ -146,7 +147,7 @@ fn erring_jobs(site: &SiteRecord) -> usize {
         .len()
 }
 
-/// Whether a job that errs now had moved the breaker before, or twice in the same write.
+/// Returns true if a job that errs now had moved the breaker before, or twice in the same write.
 fn errs_again(old: &SiteRecord, new: &SiteRecord, job: JobId) -> bool {
     let added = new
         .recent_errors
@@ -159,7 +160,8 @@ fn errs_again(old: &SiteRecord, new: &SiteRecord, job: JobId) -> bool {
             > 1
 }
 
-/// Whether administrators are told when it becomes unusable, stays so, or is usable again.
+/// Returns true if administrators get a message when it becomes unusable, stays so, or is usable
+/// again.
 fn is_told(old: &SiteRecord, new: &SiteRecord) -> bool {
     let turned = matches!(
         (&old.breaker, &new.breaker),
@@ -171,7 +173,7 @@ fn is_told(old: &SiteRecord, new: &SiteRecord) -> bool {
     !turned || new.last_notification > old.last_notification
 }
 
-/// Whether a site takes no component of any job at this time.
+/// Returns true if a site takes no component of any job at this time.
 pub(super) fn keeps_away(site: &SiteRecord, at: Timestamp) -> bool {
     let operator = &site.operator;
     if operator.draining.is_some() || operator.frozen.is_some() {

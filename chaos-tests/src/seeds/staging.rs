@@ -1,5 +1,5 @@
-//! Sites with room for so many copies only: what jobs need there at the same time never
-//! takes more, by what the sites' stores really hold.
+//! Sites with room for so many copies only: what jobs need there at the same time never takes more,
+//! by what the sites' stores really have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use rand::{Rng, SeedableRng};
 use super::scenario::{DrawnFile, SeedScenario};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
-/// Tell the streams apart.
+/// Numbers of the random streams.
 const STAGING: u64 = 0x0073_7461_6765;
 const EXECUTABLES: u64 = 0x6578_6563;
 
-/// The most that copies may take, in half of the runs and there at half of the sites: the
+/// Draws the most that copies may take, in half of the runs and there at half of the sites: the
 /// largest file finds room, and not many beside it.
 pub(super) fn draw_staging(
     seed: u64,
@@ -39,7 +39,7 @@ pub(super) fn draw_staging(
     narrow.collect()
 }
 
-/// The file, by number, that is the executable of a job of which none is an input, in half of
+/// Draws the file, by number, that is the executable of a job of which none is an input, in half of
 /// the runs: it has to be brought, like an input.
 pub(super) fn draw_executable(seed: u64, number: usize, scenario: &SeedScenario) -> Option<usize> {
     let exists = StdRng::seed_from_u64(seed ^ EXECUTABLES).random_bool(0.5);
@@ -52,7 +52,7 @@ pub(super) fn draw_executable(seed: u64, number: usize, scenario: &SeedScenario)
     (exists && !reads && chance.random_bool(0.2)).then_some(file)
 }
 
-/// Sites whose store holds more of what placed jobs read there than it may.
+/// Lists sites whose store has more of what placed jobs read there than it may.
 pub(super) fn beyond(
     plane_run: &ControlPlaneRun,
     staging: &BTreeMap<SiteName, Bytes>,
@@ -78,7 +78,7 @@ pub(super) fn beyond(
     found.collect()
 }
 
-/// What components of a job that are placed at a site read there, until their payloads are
+/// Lists what components of a job that are placed at a site read there, until their payloads are
 /// over. One that is restarted alone and has no place yet reads nothing.
 fn read_at<'a>(job: &'a Job, site: &'a SiteName) -> impl Iterator<Item = (Content, JobId)> + 'a {
     let reads = matches!(

@@ -1,4 +1,4 @@
-//! What a seed draws of actors that stall.
+//! Draws stalls of actors.
 
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
@@ -7,16 +7,16 @@ use rand::{Rng, SeedableRng};
 use super::scenario::MINUTE;
 use cospan_simulator::stalls::{KINDS, Stalls};
 
-/// Tells the stream apart.
+/// Number of the random stream.
 const STREAM: u64 = 0x7374_616c;
-/// Share of the seeds in which anybody stalls.
+/// Share of the seeds in which actors stall.
 const EXIST: f64 = 0.2;
 /// Longest time between two, and longest stall.
 const PAUSES: [u64; 3] = [10 * MINUTE, 30 * MINUTE, 60 * MINUTE];
 const LENGTHS: [u64; 3] = [10_000, MINUTE, 5 * MINUTE];
 
-/// First whether there are stalls or full mailboxes, then of whom, then how often; none begins
-/// after `until`.
+/// Draws first whether there are stalls or full mailboxes, then of whom, then how often; none
+/// begins after `until`.
 pub(super) fn draw_stalls(seed: u64, until: Timestamp) -> Option<Stalls> {
     let mut chance = StdRng::seed_from_u64(seed ^ STREAM);
     if !chance.random_bool(EXIST) {

@@ -1,6 +1,6 @@
-//! Whether the parts of a round began together, by the time of the world itself. No clock of a
-//! control plane has a say in that; one of a site has, where it was set between its readiness
-//! and its beginning: it is all that anybody there can go by.
+//! Judges whether the components of a round began together, by the time of the world itself. No
+//! clock of a control plane counts for that; a site's clock does, where it was set between its
+//! readiness and its beginning: it is all that anybody there can go by.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use cospan_simulator::world::World;
 
-/// How an attempt of a common start came to it.
+/// The way of an attempt to its common start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AttemptStart {
-    /// When it was at its gate.
+    /// Time at which it was at its gate.
     pub(super) ready: Timestamp,
-    /// When its payload began.
+    /// Time at which its payload began.
     pub(super) began: Timestamp,
 }
 
 /// The starts of each round; of a component that was restarted alone the first one.
 pub(super) type Starts = BTreeMap<(JobId, Round), Vec<AttemptStart>>;
 
-/// How far apart the parts of a round may begin.
+/// Returns how far apart the components of a round may begin.
 fn apart_max() -> DurationMs {
     let JobParameters {
         go_lead,
@@ -33,7 +33,7 @@ fn apart_max() -> DurationMs {
     go_lead.max(go_lead_held) + go_grace + DurationMs(1_000)
 }
 
-/// By how much the clocks of sites were set in this time.
+/// Returns by how much the clocks of sites were set in this time.
 pub(super) fn clock_steps(world: &World, from: Timestamp, to: Timestamp) -> DurationMs {
     let steps = world
         .sites()
@@ -42,7 +42,8 @@ pub(super) fn clock_steps(world: &World, from: Timestamp, to: Timestamp) -> Dura
     DurationMs(steps.sum())
 }
 
-/// Rounds of which a part began long after another, whatever became of them, and by how much.
+/// Lists rounds of which a component began long after another, whatever became of them, and by how
+/// much.
 pub(super) fn torn(world: &World, starts: &Starts) -> BTreeMap<(JobId, Round), DurationMs> {
     let torn = starts.iter().filter_map(|(round, starts)| {
         let ready = starts.iter().map(|start| start.ready).min()?;

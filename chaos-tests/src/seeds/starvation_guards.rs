@@ -1,6 +1,6 @@
-//! Judges whether processors are withheld no longer and no more than they may be, that nobody
-//! waits for ever beside processors that stand idle, and that whoever waits in vain rises, or
-//! fails, when as many tries as that takes must have been made.
+//! Judges whether processors are withheld no longer and no more than they may be, that no job waits
+//! for ever beside processors that stand idle, and that a job that waits in vain rises, or fails,
+//! when as many tries as that takes must have been made.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,13 +20,13 @@ use super::history::{SeenJobs, places};
 use super::scenario::SeedScenario;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
-/// Between two looks.
+/// Time between two looks.
 const EVERY: DurationMs = DurationMs(15_000);
 /// Looks until the folds of the view are folded afresh: that takes its time.
 const FOLDED_EVERY: u32 = 20;
-/// Processors that are promised to others before a job and so much more is over are not for it.
+/// Processors are not for a job if they are reserved for others before it and so much more is over.
 const LONGER: DurationMs = DurationMs(3_600_000);
-/// Sites tell what is idle, and decisions are written, at most so late.
+/// Longest delay of sites' reports of what is idle, and of decisions to be written.
 const LATE: DurationMs = DurationMs(300_000);
 
 /// Looks again and again, as long as it is polled.
@@ -73,7 +73,7 @@ pub(super) async fn watch(
     }
 }
 
-/// So long since then somebody stalled who has a part in placing and claiming.
+/// Returns the time since then in which actors stalled that have a part in placing and claiming.
 fn stalled(plane_run: &ControlPlaneRun, since: Timestamp) -> DurationMs {
     plane_run
         .lives
@@ -82,7 +82,7 @@ fn stalled(plane_run: &ControlPlaneRun, since: Timestamp) -> DurationMs {
         })
 }
 
-/// By then whoever fits has been tried with nothing withheld.
+/// Returns the time after which whatever fits has been tried with nothing withheld.
 fn patience(queue: &QueueParameters) -> DurationMs {
     let starvation_guards = if queue.starvation_guard.after.is_some() {
         queue.starvation_guard.time
@@ -92,8 +92,8 @@ fn patience(queue: &QueueParameters) -> DurationMs {
     starvation_guards + starvation_guards + tries_take(queue, 1)
 }
 
-/// So many tries have been made by then: without events a queue has its turn once a cycle at
-/// least, and a cycle has at most so many turns of all.
+/// Returns the time by which so many tries have been made: without events a queue has its turn once
+/// a cycle at least, and a cycle has at most so many turns of all.
 fn tries_take(queue: &QueueParameters, tries: u32) -> DurationMs {
     let weights = [
         (queue.n_h, queue.n1 + queue.n2),
@@ -107,8 +107,8 @@ fn tries_take(queue: &QueueParameters, tries: u32) -> DurationMs {
     DurationMs(cycle.saturating_mul(tries.into())) + LATE
 }
 
-/// Since when each waiting job is tried without anything else happening to it, and what its
-/// record's number was. Tries are counted anew by whoever is built anew, which is news.
+/// Waiting jobs, each with the time since when it is tried without anything else happening to it,
+/// and its record's number then. An actor that is built anew counts tries anew, which is news.
 #[derive(Debug, Default)]
 struct TriedJobs {
     since: BTreeMap<JobId, (u64, Timestamp)>,
@@ -128,7 +128,7 @@ impl TriedJobs {
         let deaths = metrics
             .actor_restarts
             .with_label_values(&[ActorKind::CoAllocator.as_str()]);
-        // Whoever is placed at once may have the turn pass over those who wait.
+        // A job that is placed at once may have the turn pass over those that wait.
         let placed = if queue.events {
             metrics.placement_seconds.get_sample_count()
         } else {
@@ -176,7 +176,7 @@ impl TriedJobs {
     }
 }
 
-/// For whom processors are withheld, and since when without a pause.
+/// The job for which processors are withheld, and since when without a pause.
 #[derive(Debug, Default)]
 struct Withheld(Option<(JobId, Timestamp)>);
 
@@ -231,8 +231,8 @@ impl Withheld {
     }
 }
 
-/// Waiting jobs that anybody would place, each with the sites where, by their own count, as
-/// many processors are idle and nobody is about to take them.
+/// Lists waiting jobs that any policy would place, each with the sites where, by their own count,
+/// as many processors are idle and nobody is about to take them.
 fn rooms(plane_run: &ControlPlaneRun, scenario: &SeedScenario) -> Vec<(JobId, SiteName)> {
     let view = plane_run.plane.view();
     let now = plane_run.plane.now();
@@ -273,7 +273,7 @@ fn rooms(plane_run: &ControlPlaneRun, scenario: &SeedScenario) -> Vec<(JobId, Si
     })
 }
 
-/// Processors of a job that waits, may go anywhere as a whole, and needs nothing else.
+/// Returns the processors of a job that waits, may go anywhere as a whole, and needs nothing else.
 fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
     let JobPhase::Queued { not_before, .. } = job.phase else {
         return None;
@@ -282,7 +282,7 @@ fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
         return None;
     };
     let free = job.frozen_by.is_none() && job.held.is_none() && not_before <= now;
-    // Who is promised a start, or shares a reservation, does not wait for what is idle.
+    // A job with a reservation of its own or a shared one does not wait for what is idle.
     let promised = job.reservation_wish().is_some() || job.shares().is_some();
     let limited = job.spec.run.task.is_some() || promised;
     let avoids = job
@@ -294,7 +294,7 @@ fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
     (free && !limited && !avoids && plain && anywhere).then_some(component.resources.processors)
 }
 
-/// Processors at a site that placed jobs will take, or may just have taken.
+/// Counts processors at a site that placed jobs will take, or may just have taken.
 fn promised(view: &View, site: &SiteName) -> u32 {
     let holdings = view
         .holdings
@@ -305,7 +305,7 @@ fn promised(view: &View, site: &SiteName) -> u32 {
     coming.map(|holding| holding.resources.processors).sum()
 }
 
-/// Whether a site takes none of the jobs of this one's owner for a while.
+/// Returns true if a site takes none of the jobs of this one's owner for a while.
 fn is_kept_off(view: &View, job: JobId, site: &SiteName, now: Timestamp) -> bool {
     let (Some(job), Some(site)) = (view.jobs.get(&job), view.sites.get(site)) else {
         return false;

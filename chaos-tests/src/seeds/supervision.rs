@@ -1,7 +1,7 @@
-//! The supervisor follows its automaton, as the chapter on the architecture has it: who
-//! dies is built anew after a pause that grows; who dies too often within a minute is held,
-//! or ends the process. What really happened to actors is held against that, and this knows
-//! nothing of how the supervisor counts.
+//! Checks that the supervisor follows its automaton, as the chapter on the architecture has it: an
+//! actor that dies is built anew after a pause that grows; one that dies too often within a minute
+//! is held, or ends the process. The real lives of actors are compared with that, and this code
+//! knows nothing of how the supervisor counts.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,14 +17,14 @@ const WINDOW: DurationMs = DurationMs(60_000);
 const TICK: DurationMs = DurationMs(5);
 /// No pause before an actor is built anew is longer.
 const PAUSE_MAX: DurationMs = DurationMs(10_000);
-/// What is held without a record that says so is left alone for so long ...
+/// Time for which an actor is left alone that is held without a record that says so.
 const ALONE: DurationMs = DurationMs(60_000);
-/// ... and tried again by then.
+/// Time by which it is tried again.
 const TRIED_AGAIN: DurationMs = DurationMs(90_000);
 /// By then it is written that a job is held, also to a slow disk.
 const WRITTEN: DurationMs = DurationMs(60_000);
 
-/// So many deaths within the window are too many, and then this follows.
+/// Returns the number of deaths within the window that is too many, and what follows.
 fn limit(kind: ActorKind) -> (usize, SupervisorVerdict) {
     match kind {
         ActorKind::Journal => (1, SupervisorVerdict::Exit),
@@ -40,7 +40,7 @@ fn limit(kind: ActorKind) -> (usize, SupervisorVerdict) {
     }
 }
 
-/// When jobs were held (`true`) and released.
+/// Times at which jobs were held (`true`) and released.
 pub(super) type HeldTimes = BTreeMap<JobId, Vec<(Timestamp, bool)>>;
 
 /// Deaths within the window: those that count, and these with those that may count or not.
@@ -50,14 +50,14 @@ struct Count {
     perhaps: usize,
 }
 
-/// What is known of one actor.
+/// The state of one actor.
 #[derive(Debug, Default)]
 struct KnownActor {
     /// Deaths since anything followed from them but a new life.
     deaths: Vec<Timestamp>,
     /// Lives that it is owed: since when, and after how many deaths that counted.
     owed: VecDeque<(Timestamp, Count)>,
-    /// What is to follow at once.
+    /// The verdict that is to follow at once.
     due: Option<(Timestamp, SupervisorVerdict)>,
     /// Either may follow: a death was just about a minute ago.
     either: bool,
@@ -66,21 +66,21 @@ struct KnownActor {
     held_at: Option<Timestamp>,
 }
 
-/// One run of the control plane, as it is gone through.
+/// A run of the control plane, as it is gone through.
 #[derive(Debug, Default)]
 struct SupervisionJudge {
     actors: BTreeMap<ActorId, KnownActor>,
-    /// A panic that was planted and has killed nobody yet.
+    /// A planted panic that has killed no actor yet.
     planted: Option<(Timestamp, Option<ActorKind>)>,
     deaths: u64,
     disk_failed: Option<Timestamp>,
-    /// Until then the journal hears nothing of its disk.
+    /// Until then the journal gets no answer from its disk.
     deaf_until: Timestamp,
     exit: Option<(Timestamp, ActorId)>,
     found: Vec<String>,
 }
 
-/// Where the supervisor did not do what it should.
+/// Lists where the supervisor did not do what it should.
 pub(super) fn misjudged(
     control_plane_runs: &[RunLives],
     held: &HeldTimes,
@@ -237,7 +237,7 @@ impl SupervisionJudge {
             .lived
             .iter()
             .filter(|(at, lived)| *at == over && matches!(lived, Lived::Died(_)));
-        // Of those who died as the process did it may not have heard.
+        // It may have missed deaths of actors that died as the process did.
         if plane_run.counted > self.deaths
             || plane_run.counted + (last.count() as u64) < self.deaths
         {
@@ -277,7 +277,7 @@ fn outstanding(id: &ActorId, verdict: SupervisorVerdict) -> String {
     format!("{id} dies too often and {what}")
 }
 
-/// Jobs that were to be held, and whose records do not say so.
+/// Lists jobs that were to be held, and whose records do not say so.
 fn unheld(
     plane_run: &RunLives,
     over: Timestamp,

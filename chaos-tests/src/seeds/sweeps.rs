@@ -1,4 +1,5 @@
-//! Sweeps with a limit: what users draw, and whether the sites ever had more runs at once.
+//! Sweeps with a limit: draws them for users, and judges whether the sites ever had more runs at
+//! once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,25 +17,23 @@ use super::scenario::{BEGINS, DrawnJob, HOUR, MINUTE, UserAction};
 use super::users::UserState;
 use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 
-/// Tells the stream apart.
+/// Number of the random stream.
 const SWEEPS: u64 = 0x7377_6565_7073;
-/// Sweeps of one run, and runs of one sweep, at most.
+/// Most sweeps of one run, and most runs of one sweep.
 const MANY: usize = 3;
 const RUNS_MAX: usize = 10;
 
 /// Jobs that are submitted as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrawnSweep {
-    /// The number of the first.
     pub first: usize,
-    /// How many they are.
     pub count: usize,
     /// At most so many of them are placed, held or running at once.
     pub at_once: u32,
 }
 
 impl DrawnSweep {
-    /// Numbers of its jobs.
+    /// Returns the numbers of its jobs.
     pub fn numbers(&self) -> std::ops::Range<usize> {
         self.first..self.first + self.count
     }
@@ -99,7 +98,7 @@ fn draw_run(chance: &mut StdRng, files: usize) -> DrawnJob {
     }
 }
 
-/// The job of one run, as the sweep runner makes it.
+/// Returns the job of one run, as the sweep runner makes it.
 pub(super) fn run_of(sweep: &DrawnSweep, number: usize, mut spec: JobSpec) -> Result<JobSpec> {
     spec.run.runner = Some(RunnerName::new("sweep")?);
     let over = Over::Array(format!("1-{}", sweep.count).parse()?);
@@ -119,7 +118,7 @@ pub(super) fn run_of(sweep: &DrawnSweep, number: usize, mut spec: JobSpec) -> Re
         .context("a run of its sweep")
 }
 
-/// Sweeps of which the sites had more runs at once than they allow. A run is there while an
+/// Lists sweeps of which the sites had more runs at once than they allow. A run is there while an
 /// attempt of it is at its gate or runs.
 pub(super) fn over_limit(
     sweeps: &[DrawnSweep],

@@ -1,4 +1,4 @@
-//! Whether the times that a finished job's record states are those at which it happened.
+//! Judges whether the times in a finished job's record are those at which things happened.
 //!
 //! A record goes by when its control plane learned of something, and how late that was is
 //! not the record's doing: nothing may be stated from before it truly happened, and nothing
@@ -11,22 +11,22 @@ use cospan_domain::job::state::{Job, Setbacks};
 use cospan_domain::runner::RestartScope;
 use cospan_domain::units::Timestamp;
 
-/// What truly happened of the round that a job finished with.
+/// The real times of the round with which a job finished.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Truth {
-    /// When the first attempt was submitted to its site.
+    /// First submission of an attempt to its site.
     pub(super) submitted: Timestamp,
-    /// When the last payload began.
+    /// Begin of the last payload.
     pub(super) begun: Timestamp,
-    /// When the last payload ended.
+    /// End of the last payload.
     pub(super) over: Timestamp,
-    /// When the record was durable.
+    /// Time at which the record was durable.
     pub(super) durable: Timestamp,
     /// Processors of each component, when its site started it, and when its gate was opened.
     pub(super) parts: Vec<(u32, Timestamp, Timestamp)>,
 }
 
-/// What the record states and cannot be.
+/// Lists impossible statements of the record.
 pub(super) fn misstated(job: &Job, truth: &Truth) -> Vec<String> {
     if job.setbacks != Setbacks::default() || job.spec.run.restart_scope != RestartScope::Job {
         return Vec::new();
@@ -47,7 +47,8 @@ pub(super) fn misstated(job: &Job, truth: &Truth) -> Vec<String> {
             .map(|part| u64::from(part.0) * until(part).since(placed).0)
             .sum::<u64>()
     };
-    // Who held processors too long for others gave them back, and was claimed again.
+    // A component that had its processors too long for others gave them back, and was claimed
+    // again.
     let is_again = job
         .components
         .iter()

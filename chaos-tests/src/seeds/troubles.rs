@@ -1,4 +1,4 @@
-//! Trouble of the world, as a seed draws it.
+//! Draws faults of the world.
 
 use std::collections::BTreeMap;
 
@@ -14,28 +14,28 @@ use cospan_simulator::kinds::{FaultKind, FaultTarget};
 use cospan_simulator::panics::Panics;
 use cospan_simulator::world::trouble::SiteFault;
 
-/// Tells the stream apart.
+/// Number of the random stream.
 const DEATHS: u64 = 0x6465_6174_6873;
 
-/// A request that a frozen site has in its hands comes so much later at most; directories
-/// that keep late attempts from starting are kept longer.
+/// Longest delay of a request that a frozen site has received; directories that keep late attempts
+/// from starting are kept longer.
 const FROZEN_MAX: u64 = 30 * MINUTE;
 
-/// A scheduler that is killed and loses nothing is killed again so often.
+/// Number of further kills of a scheduler that is killed and loses nothing.
 const FORGETS_AGAIN: u32 = 60;
-/// Runs of the control plane of one run that end by a kill, at most.
+/// Most runs of the control plane in one run that end by a kill.
 const MANY_KILLS: usize = 20;
-/// So many more where the control plane dies often, at most.
+/// Most further kills where the control plane dies often.
 const MORE_KILLS: usize = 30;
-/// Longer than the parts of a round may begin apart.
+/// Longer than the components of a round may begin apart.
 const LONG_AWAY: u64 = 31_000;
-/// So many more of links that flap, which seldom meet anything.
+/// Number of further faults of links that flap, which seldom hit anything.
 const MORE_FLAPS: usize = 5;
 
-/// When, at which site, what.
+/// The time of a fault, its site, and the fault.
 pub(super) type Planned = (Timestamp, usize, SiteFault);
 
-/// How trouble of a kind begins at a site. Cut-offs are drawn by themselves.
+/// Returns the fault with which a kind begins at a site. Cut-offs are drawn by themselves.
 fn begins(
     kind: FaultKind,
     drawing: &mut ScenarioDrawing,
@@ -68,7 +68,8 @@ fn begins(
     })
 }
 
-/// How it ends. Nodes come back by themselves, and what is forgotten stays so.
+/// Returns the fault with which it ends. Nodes come back by themselves, and what is forgotten stays
+/// so.
 fn ends(kind: FaultKind, to: &SiteName) -> Option<SiteFault> {
     Some(match kind {
         FaultKind::Silent => SiteFault::Silent(false),
@@ -99,7 +100,7 @@ fn corrupts(to: &SiteName, corrupts: bool) -> SiteFault {
     }
 }
 
-/// Times in which no site answers: it is we who are cut off.
+/// Draws times in which no site answers: it is we who are cut off.
 pub(super) fn draw_cut_offs(drawing: &mut ScenarioDrawing) -> Vec<(Timestamp, Timestamp)> {
     if !drawing.exists() {
         return Vec::new();
@@ -121,7 +122,7 @@ pub(super) fn draw_cut_offs(drawing: &mut ScenarioDrawing) -> Vec<(Timestamp, Ti
     times
 }
 
-/// What goes wrong in the world; when it ends, everything is well.
+/// Draws the faults of the world; when they end, everything is well.
 pub(super) fn draw_troubles(drawing: &mut ScenarioDrawing, names: &[SiteName]) -> Vec<Planned> {
     let mut troubles = Vec::new();
     let drawn_elsewhere = [FaultKind::CutOff, FaultKind::LosesLeases];
@@ -131,7 +132,7 @@ pub(super) fn draw_troubles(drawing: &mut ScenarioDrawing, names: &[SiteName]) -
         }
         for _ in 0..drawing.chance.random_range(1..=6) {
             draw_one(drawing, names, kind, &mut troubles);
-            // What is over at once must come often to meet anything.
+            // A fault that is over at once must come often to hit anything.
             let more = match kind {
                 FaultKind::Link => MORE_FLAPS,
                 FaultKind::Corrupts => 1,
@@ -158,7 +159,7 @@ fn draw_one(
         return;
     };
     let ends = ends(kind, &names[to]);
-    // Links flap: what lasts for hours, or comes and goes each minute or so.
+    // Links flap: a fault lasts for hours, or comes and goes each minute or so.
     let flaps = kind == FaultKind::Link && drawing.exists();
     let (times, lasts) = match kind {
         _ if flaps => (drawing.chance.random_range(5..=30), MINUTE),
@@ -176,7 +177,7 @@ fn draw_one(
     }
 }
 
-/// Every site is silent at these times, by a trouble of its own kind: nothing else ends it.
+/// Makes every site silent at these times, by a fault of its own kind: nothing else ends it.
 pub(super) fn cut_off(names: &[SiteName], times: &[(Timestamp, Timestamp)]) -> Vec<Planned> {
     (0..names.len())
         .flat_map(|site: usize| {
@@ -192,7 +193,7 @@ pub(super) fn cut_off(names: &[SiteName], times: &[(Timestamp, Timestamp)]) -> V
         .collect()
 }
 
-/// Whatever overlapped: from then on nothing is wrong.
+/// Ends all faults, whatever overlapped: from then on nothing is wrong.
 fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
     let of_links = |kind: &FaultKind| matches!(kind, FaultKind::Link | FaultKind::Corrupts);
     (0..names.len())
@@ -207,7 +208,7 @@ fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
         .collect()
 }
 
-/// What becomes of calls, and of the disk.
+/// Draws the fault rates of calls, and of the disk.
 pub(super) fn draw_fault_rates(drawing: &mut ScenarioDrawing) -> FaultRates {
     let mut faults = BTreeMap::new();
     for fault in FaultKind::of(FaultTarget::Call).filter(|fault| *fault != FaultKind::WrongStart) {
@@ -228,7 +229,7 @@ pub(super) fn draw_fault_rates(drawing: &mut ScenarioDrawing) -> FaultRates {
     }
 }
 
-/// Which runs of the control plane end by a kill, and how.
+/// Draws which runs of the control plane end by a kill, and how.
 pub(super) fn draw_kills(drawing: &mut ScenarioDrawing) -> Vec<Kill> {
     if !drawing.exists() {
         return Vec::new();
@@ -259,8 +260,8 @@ pub(super) fn draw_kills(drawing: &mut ScenarioDrawing) -> Vec<Kill> {
         .collect()
 }
 
-/// In half of the runs the control plane dies often, mostly between two gates of a round, and
-/// is away for longer than a common start takes. Drawn from a stream of its own.
+/// Lets the control plane die often in half of the runs, mostly between two gates of a round, and
+/// be away for longer than a common start takes. Drawn from a stream of its own.
 pub(super) fn draw_deaths(seed: u64, mut kills: Vec<Kill>, until: Timestamp) -> Vec<Kill> {
     let chance = StdRng::seed_from_u64(seed ^ DEATHS);
     let mut drawing = ScenarioDrawing { chance, until };
@@ -287,7 +288,7 @@ pub(super) fn draw_deaths(seed: u64, mut kills: Vec<Kill>, until: Timestamp) -> 
     kills
 }
 
-/// How often actors panic, and how often those that were built anew do so at once.
+/// Draws how often actors panic, and how often those that were built anew do so at once.
 pub(super) fn draw_panics(drawing: &mut ScenarioDrawing) -> Option<Panics> {
     let share = drawing.chance.random_range(100..=3_000);
     let again_max = drawing.chance.random_range(0..=5);

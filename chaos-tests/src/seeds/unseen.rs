@@ -1,4 +1,4 @@
-//! What became durable right before a death, and was seen by nobody but the store.
+//! Changes that became durable right before a death, and that nobody but the store saw.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use cospan_domain::job::state::Job;
 use cospan_storage::port::{Journal, StoreError};
 use cospan_storage::record::events::history;
 
-/// What became durable of a job since it was last seen.
+/// Changes of a job that became durable since it was last seen.
 #[derive(Debug)]
 pub(super) struct Unseen {
     pub(super) old: Arc<Job>,
@@ -18,8 +18,8 @@ pub(super) struct Unseen {
     pub(super) events: Vec<JobEvent>,
 }
 
-/// What became durable since the jobs were last seen, as the store tells it. A job that was
-/// never seen had no time to be anywhere.
+/// Reads from the store what became durable since the jobs were last seen. A job that was never
+/// seen had no time to be anywhere.
 pub(super) fn unseen(
     store: &dyn Journal,
     view: &View,

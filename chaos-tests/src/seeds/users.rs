@@ -1,5 +1,5 @@
-//! Users who outlive control planes: what is acknowledged they remember, and what is
-//! not they ask for again with the same key.
+//! Users who outlive control planes: they remember what is acknowledged, and ask for the rest again
+//! with the same key.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,17 +38,17 @@ use cospan_simulator::kinds::FaultKind;
 use cospan_simulator::tally::StrikeTally;
 use cospan_simulator::world::cluster::SimulatedCluster;
 
-/// Where payloads leave what is collected.
+/// Path of the payload's output that is collected.
 pub(super) const OUTPUT_PATH: &str = "result";
 
-/// What users know, whoever runs.
+/// The knowledge of users, whatever control plane runs.
 #[derive(Debug, Default)]
 pub(super) struct UserState {
     /// Acknowledged jobs, by their number.
     pub(super) acknowledged: BTreeMap<usize, JobId>,
     /// Acknowledged cancellations, and when.
     pub(super) cancelled: BTreeMap<JobId, Timestamp>,
-    /// What a user was told and must not have been.
+    /// Answers to users that must not have been given.
     pub(super) complaints: Vec<String>,
     /// A job that waited at rest, and was cancelled.
     pub(super) waited: Option<JobId>,
@@ -59,9 +59,9 @@ pub(super) struct UserState {
     next_deal: usize,
 }
 
-/// Users have their answer by then, however slow disks are and whoever stalls.
+/// Users have their answer by then, however slow disks are and whatever actors stall.
 const ANSWERED_WITHIN: DurationMs = DurationMs(6 * 3_600_000);
-/// Between two looks of operators at jobs that are held.
+/// Time between two looks of operators at held jobs.
 const RELEASED_EVERY: DurationMs = DurationMs(600_000);
 
 /// Does what users still have to do, until nothing is left.
@@ -78,7 +78,7 @@ pub(super) async fn action(
     loop {
         let next = known.borrow().next_deal;
         let Some((at, action)) = scenario.actions.get(next) else {
-            // What a site did not answer for when a file came back to it is said again.
+            // A file whose return to a site was not acknowledged is registered again.
             return register_files(&plane_run, &scenario, &known, &tally).await;
         };
         plane_run.until(*at).await;
@@ -127,8 +127,8 @@ pub(super) async fn action(
     }
 }
 
-/// Whether a job goes on being frozen as nobody could look after it: its user is told to try again,
-/// and does, as it would wait for ever.
+/// Returns true if a job stays frozen because its actor was not available: its user is asked to try
+/// again, and does, as it would wait for ever.
 fn is_still_frozen(action: &UserAction, answers: &[Result<ApiAnswer, ApiRefusal>]) -> bool {
     matches!(action, UserAction::Freeze(_, false))
         && answers
@@ -144,7 +144,7 @@ fn is_still_frozen(action: &UserAction, answers: &[Result<ApiAnswer, ApiRefusal>
             })
 }
 
-/// What an action is called, and where its job stands when it is made.
+/// Returns the kind of an action, and the state of its job when it is made.
 fn strikes_at(
     action: &UserAction,
     plane_run: &ControlPlaneRun,
@@ -247,7 +247,7 @@ pub(super) fn logical_name(number: usize) -> Result<LogicalName> {
 
 type MakeAsk = Box<dyn Fn() -> ApiRequest>;
 
-/// What is asked at the same moment.
+/// Lists the commands that are given at the same moment.
 fn asks(action: &UserAction, scenario: &SeedScenario, known: &UserState) -> Result<Vec<MakeAsk>> {
     let UserAction::Reserve(sites, wish) = action else {
         return Ok(ask(action, scenario, known)?.into_iter().collect());
@@ -359,7 +359,7 @@ fn file_ask(
     }))
 }
 
-/// The logical name of what a job leaves.
+/// Returns the logical name of a job's output.
 pub(super) fn output_name(number: usize) -> Result<LogicalName> {
     Ok(LogicalName::new(&format!("output-{number}"))?)
 }
@@ -434,7 +434,7 @@ fn submission(number: usize, scenario: &SeedScenario) -> Result<Submission> {
     })
 }
 
-/// Who is told of the end of jobs, each under an address that is its name.
+/// Lists the targets that are notified of the end of jobs, each under an address that is its name.
 pub(super) fn targets() -> Result<BTreeSet<TargetName>> {
     Ok(TARGETS
         .into_iter()
@@ -474,8 +474,8 @@ fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &S
 }
 
 impl UserState {
-    /// Whether a job was refused that named a reservation, or wanted one beyond what its user may
-    /// have: it is submitted again without.
+    /// Returns true if a job was refused that named a reservation, or wanted one beyond its user's
+    /// quota: it is submitted again without.
     fn does_without(
         &mut self,
         action: &UserAction,
@@ -534,7 +534,7 @@ impl UserState {
         }
     }
 
-    /// Whether users have nothing left to do.
+    /// Returns true if users have nothing left to do.
     pub(super) fn is_done(&self, scenario: &SeedScenario) -> bool {
         self.next_deal >= scenario.actions.len()
     }
@@ -580,7 +580,7 @@ pub(super) async fn all_ended(
     }
 }
 
-/// Operators let jobs go on that were held because they ended actors again and again.
+/// Lets operators release jobs that are held because they ended actors again and again.
 pub(super) async fn release_held(plane_run: ControlPlaneRun) {
     loop {
         plane_run
@@ -590,7 +590,7 @@ pub(super) async fn release_held(plane_run: ControlPlaneRun) {
         let held = view.jobs.values().filter(|job| job.held.is_some());
         let held: Vec<JobId> = held.map(|job| job.id).collect();
         if let (false, Ok(by)) = (held.is_empty(), KeyName::new("operator")) {
-            // Whoever is not released now is so the next time.
+            // A job that is not released now is so the next time.
             let _ = plane_run
                 .plane
                 .command(ApiCommand {

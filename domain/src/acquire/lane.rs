@@ -1,5 +1,5 @@
-//! Whom a submission asks within a site: a partition (or queue) on the account of somebody. What
-//! one gets there says nothing of the others.
+//! Partitions (or queues) of a site, each with the account that pays. What one partition gives says
+//! nothing about the others.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,48 +11,47 @@ use crate::labels::Labels;
 use crate::resources::Resources;
 use crate::units::DurationMs;
 
-/// A partition of a site, and an account that is charged there; `None`: as the site has it.
+/// A partition of a site, and the account that is charged there. `None` means the site's default.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PartitionAccount {
-    /// The partition, or partitions, as they are asked for.
+    /// The partition, or several, as the submission names them.
     pub partition: Option<Arc<str>>,
-    /// The account.
     pub account: Option<Arc<str>>,
 }
 
-/// What a site knows of its lanes.
+/// The partitions of a site, as far as they are known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SitePartitions {
-    /// Whom jobs ask there that do not say it themselves.
+    /// The partition and account of jobs that name none.
     pub own: PartitionAccount,
-    /// How long those may run that do not say it themselves, by partition.
+    /// The default wall time of each partition, for jobs that ask for none.
     pub times: BTreeMap<Arc<str>, DurationMs>,
-    /// What each partition gives.
+    /// The capacity and limits of each partition.
     pub partitions: BTreeMap<Arc<str>, Partition>,
 }
 
-/// What a partition gives.
+/// The capacity and limits of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Partition {
-    /// All that may be used of it, in use or not.
+    /// All resources that may be used, in use or not.
     pub total: Resources,
-    /// The longest that a job may ask for; `None`: as long as it likes.
+    /// The longest wall time that a job may ask for; `None`: no limit.
     pub longest: Option<DurationMs>,
 }
 
-/// How options of a resource manager begin that choose a lane; their value follows at once.
+/// The prefixes of a batch system's options that choose a partition; the value follows at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionOptions {
-    /// Those that choose the partition.
+    /// Prefixes that choose the partition.
     pub partition: &'static [&'static str],
-    /// Those that choose the account.
+    /// Prefixes that choose the account.
     pub account: &'static [&'static str],
-    /// Those that choose a reservation that is there already.
+    /// Prefixes that choose an existing reservation.
     pub reservation: &'static [&'static str],
 }
 
 impl PartitionOptions {
-    /// What these options choose; of several the last counts.
+    /// Reads what these options choose; of several the last one counts.
     pub fn read(&self, options: &[Arc<str>]) -> PartitionAccount {
         let last = |words: &[&str]| {
             let mut latest = options.iter().rev();
@@ -66,7 +65,7 @@ impl PartitionOptions {
         }
     }
 
-    /// What a component's overrides choose where, in order of application.
+    /// Lists what a component's overrides choose and where, in the order in which they apply.
     pub fn chosen(
         &self,
         at: &BTreeMap<OverrideScope, Override>,
@@ -80,8 +79,8 @@ impl PartitionOptions {
 }
 
 impl SitePartitions {
-    /// The longest that a job may ask for; of several partitions the longest of any of them.
-    /// `None`: as long as it likes, as far as is known.
+    /// Returns the longest wall time that a job may ask for; of several partitions the longest of
+    /// any. `None`: no limit is known.
     pub fn longest(&self, lane: &PartitionAccount) -> Option<DurationMs> {
         let each = lane
             .partition
@@ -91,8 +90,8 @@ impl SitePartitions {
         each.collect::<Option<Vec<DurationMs>>>()?.into_iter().max()
     }
 
-    /// The partition, or partitions, that a lane asks for, if these are not the site's own and
-    /// anything is known of them.
+    /// Returns the partition, or partitions, that the submission asks for, if they are known and
+    /// are not the site's own.
     pub fn elsewhere<'l>(&self, lane: &'l PartitionAccount) -> Option<&'l Arc<str>> {
         let asked = lane
             .partition
@@ -105,13 +104,13 @@ impl SitePartitions {
         })
     }
 
-    /// All that may be used of a partition; of several what [`most_of_any`] says.
+    /// Returns all that may be used of a partition; for several see [`most_of_any`].
     pub fn total(&self, partitions: &str) -> Resources {
         most_of_any(partitions, |name| Some(&self.partitions.get(name)?.total))
     }
 }
 
-/// Of partitions that are asked for together the most of each resource that any of them has.
+/// Returns, for partitions that are asked for together, the most of each resource that any one has.
 pub fn most_of_any<'r>(partitions: &str, of: impl Fn(&str) -> Option<&'r Resources>) -> Resources {
     let mut most = Resources::default();
     partitions
@@ -122,18 +121,18 @@ pub fn most_of_any<'r>(partitions: &str, of: impl Fn(&str) -> Option<&'r Resourc
 }
 
 impl PartitionAccount {
-    /// What a reservation is among partitions: it has processors of its own, too, and what is
-    /// idle there is nobody else's.
+    /// Returns the name by which a reservation is listed among the partitions. Like a partition it
+    /// has processors of its own, and nobody else gets what is idle there.
     pub fn in_reservation(name: &str) -> Arc<str> {
         format!("reservation {name}").into()
     }
 
-    /// The reservation that such a partition is.
+    /// Returns the reservation that such a partition name stands for.
     pub fn reservation_of(partition: &str) -> Option<&str> {
         partition.strip_prefix("reservation ")
     }
 
-    /// The same, unless something else is chosen.
+    /// Returns this choice, with whatever `chosen` sets in place of its own.
     pub fn or(&self, chosen: &PartitionAccount) -> PartitionAccount {
         PartitionAccount {
             partition: chosen.partition.clone().or_else(|| self.partition.clone()),
@@ -141,7 +140,7 @@ impl PartitionAccount {
         }
     }
 
-    /// The lane of a component at a site whose own is this one.
+    /// Returns the partition and account of a component at a site whose default is `self`.
     pub fn of(
         &self,
         chosen: &[(OverrideScope, PartitionAccount)],

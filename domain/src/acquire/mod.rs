@@ -1,9 +1,9 @@
-//! Getting processors for a placed component: claimed while they are idle (KOALA, section 4.5;
-//! see [`crate::claim`]), waited for in the site's own queue, or reserved (see
+//! Ways for a placed component to get its processors: it claims them while they are idle (KOALA,
+//! section 4.5; see [`crate::claim`]), waits in the site's own queue, or has a reservation (see
 //! [`crate::reserve`]).
 //!
-//! A placement says which. Everything after it (gate, common start, restart, accounting,
-//! explanation) is the same for all.
+//! The placement says which. Everything after it (gate, common start, restart, accounting,
+//! explanation) is the same for all three.
 
 mod lane;
 mod molding;
@@ -23,34 +23,32 @@ use crate::ids::{InstanceId, JobId};
 use crate::reserve::{ReservationTag, Serial};
 use crate::units::{DurationMs, Timestamp};
 
-/// How a placed component gets its processors at its site.
+/// The way in which a placed component gets its processors at its site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Acquisition {
-    /// Claimed while they are idle: it runs within the grace of a claim, or is withdrawn, and
-    /// that is nobody's error.
+    /// It claims idle processors: it runs within the grace of a claim or is withdrawn, and that is
+    /// nobody's error.
     #[default]
     ClaimNow,
     /// It waits in the site's own queue.
     Queue(QueueLimits),
-    /// Its site has promised them.
+    /// The site has reserved processors for it.
     Reserved(ReservationUse),
 }
 
 /// The reservation that a component uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReservationUse {
-    /// Its serial within the job, or within its site if jobs share it.
+    /// Serial within the job, or within the site if jobs share the reservation.
     pub serial: Serial,
-    /// When it begins.
     pub from: Timestamp,
-    /// When it ends.
     pub to: Timestamp,
-    /// It belongs to no job: the job named it.
+    /// True for a shared reservation, which belongs to no job: the job named it.
     pub shared: bool,
 }
 
 impl ReservationUse {
-    /// How its site knows it.
+    /// Returns the tag by which the site knows the reservation.
     pub fn tag(self, instance: InstanceId, job: JobId) -> ReservationTag {
         if self.shared {
             ReservationTag::shared(instance, self.serial)
@@ -64,12 +62,12 @@ impl ReservationUse {
     }
 }
 
-/// How long a component may wait at its site.
+/// The longest waits of a component at its site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueLimits {
-    /// From its submission until it must have its processors; then the round is given up.
+    /// Time from its submission until it must have its processors; then the round is given up.
     pub deadline: DurationMs,
-    /// How long it holds its processors at its gate for others that still wait; then it gives
+    /// Time for which it holds its processors at its gate while others still wait. Then it gives
     /// them back, and is submitted again to begin when the others are expected.
     pub max_hold: DurationMs,
 }
@@ -83,17 +81,17 @@ impl Default for QueueLimits {
     }
 }
 
-/// How long a claim may take: at one site, or the longest of all sites of a round.
+/// The longest times of a claim: at one site, or the longest of all sites of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimLimits {
-    /// From its submission until it must be at its gate.
+    /// Time from its submission until it must be at its gate.
     pub ready_within: DurationMs,
-    /// How long it holds its processors there.
+    /// Time for which it holds its processors there.
     pub max_hold: DurationMs,
 }
 
 impl ClaimLimits {
-    /// What both allow.
+    /// Returns limits that allow whatever either of the two allows.
     pub fn longest(self, other: Self) -> Self {
         Self {
             ready_within: self.ready_within.max(other.ready_within),
@@ -103,8 +101,8 @@ impl ClaimLimits {
 }
 
 impl Acquisition {
-    /// How long a submitted component may take until it is at its gate; `claims`: if it is
-    /// claimed.
+    /// Returns the time within which a submitted component must be at its gate; `claims` holds the
+    /// limits if it makes a claim.
     pub fn ready_within(self, claims: ClaimLimits) -> DurationMs {
         match self {
             Acquisition::ClaimNow | Acquisition::Reserved(_) => claims.ready_within,
@@ -112,7 +110,7 @@ impl Acquisition {
         }
     }
 
-    /// How long it may hold its processors at its gate.
+    /// Returns the longest time for which it may hold its processors at its gate.
     pub fn max_hold(self, claims: ClaimLimits) -> DurationMs {
         match self {
             Acquisition::ClaimNow | Acquisition::Reserved(_) => claims.max_hold,
@@ -120,9 +118,9 @@ impl Acquisition {
         }
     }
 
-    /// How long its wrapper waits at the gate by itself. Who waited in a queue is told to give
-    /// its processors back, by whoever knows when the others are expected: only if nobody does,
-    /// it gives up by itself.
+    /// Returns the time after which its wrapper leaves the gate by itself. A component that waited
+    /// in a queue is normally told to give its processors back by whoever knows when the others are
+    /// expected; it gives up by itself only if nobody does.
     pub fn wrapper_hold(self, claims: ClaimLimits, slack: DurationMs) -> DurationMs {
         match self {
             Acquisition::ClaimNow | Acquisition::Reserved(_) => claims.max_hold,
@@ -130,17 +128,17 @@ impl Acquisition {
         }
     }
 
-    /// Whether it waits in its site's own queue, however little is idle there.
+    /// Returns true if it waits in its site's own queue, however little is idle there.
     pub fn is_queued(self) -> bool {
         matches!(self, Acquisition::Queue(_))
     }
 
-    /// Whether it is only worth trying while enough is idle at its site.
+    /// Returns true if a try is worthwhile only while enough is idle at its site.
     pub fn asks_idle(self) -> bool {
         matches!(self, Acquisition::ClaimNow)
     }
 
-    /// The reservation that it uses, if it does.
+    /// Returns the reservation that it uses, if any.
     pub fn promised(self) -> Option<ReservationUse> {
         match self {
             Acquisition::Reserved(promised) => Some(promised),

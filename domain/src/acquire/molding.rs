@@ -1,32 +1,32 @@
-//! How a flexible request may run otherwise: in other shapes (Mold), and for longer where it spans
+//! Alternatives for a flexible request: other shapes (Mold), and a longer run time where it spans
 //! sites (FlexCo; M. Netto and R. Buyya, 2007).
 
 use thiserror::Error;
 
 use crate::units::{DurationMs, PerMillion};
 
-/// The largest overhead, in percent.
+/// The largest allowed overhead, in percent.
 pub const MOST_OVERHEAD: u32 = 1_000;
 
-/// How a flexible request may run, beside as it is asked for.
+/// The alternatives that a flexible request accepts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Molding {
-    /// xo: how much longer it runs over several sites than within one, in percent.
+    /// xo: the extra run time over several sites compared with one, in percent.
     pub overhead: u32,
-    /// Other shapes than that which it asks for, any of which may be chosen.
+    /// Shapes that may be chosen in place of the one asked for.
     pub shapes: Vec<OtherShape>,
 }
 
-/// So many processors in total, for so long.
+/// A number of processors in total, with the run time on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OtherShape {
-    /// Processors of all its components together.
+    /// Processors of all components together.
     pub processors: u32,
-    /// How long it may run with them, within one site.
+    /// Longest run time with them, within one site.
     pub run_time: DurationMs,
 }
 
-/// What is wrong with it.
+/// The first mistake in a [`Molding`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum InvalidMolding {
@@ -66,12 +66,13 @@ pub enum InvalidMolding {
 }
 
 impl Molding {
-    /// Xo as a share.
+    /// Returns xo as a share.
     pub fn share(&self) -> PerMillion {
         PerMillion(self.overhead.saturating_mul(10_000))
     }
 
-    /// So long with what it takes longer at so many sites; rounded up.
+    /// Returns the run time over that many sites: with the overhead, rounded up, if there are
+    /// several.
     pub fn over(&self, run_time: DurationMs, sites: usize) -> DurationMs {
         let overhead = if sites > 1 {
             self.share()
@@ -81,16 +82,16 @@ impl Molding {
         run_time + run_time.scaled(overhead)
     }
 
-    /// All shapes, that which is asked for first.
+    /// Lists all shapes, the one that is asked for first.
     pub fn all(&self, asked: OtherShape) -> impl Iterator<Item = OtherShape> + '_ {
         [asked].into_iter().chain(self.shapes.iter().copied())
     }
 
-    /// Checks it for a request of so many processors; `min`: the fewest of a component, `max`: the
-    /// longest that a job may run.
+    /// Checks it against the shape that is asked for; `min` is the fewest processors of a
+    /// component, `max` the longest run time of a job.
     ///
     /// # Errors
-    /// A shape that is none, or that nobody could choose.
+    /// A shape is invalid, or nobody could choose it.
     pub fn validate(
         &self,
         asked: OtherShape,
@@ -128,7 +129,7 @@ impl Molding {
     }
 }
 
-/// Whether the larger of two shapes is over sooner.
+/// Checks that the larger of two shapes finishes sooner.
 fn faster(small: OtherShape, large: OtherShape) -> Result<(), InvalidMolding> {
     let fewer = small.processors;
     let short = small.run_time;

@@ -1,8 +1,8 @@
-//! What could be got of a site lately. What is idle there need not be ours: others go first, or
-//! an account has all that it may have.
+//! Experience of what we could get at a site lately. Idle processors need not be ours: other jobs
+//! go first, or the account has reached its limit.
 //!
-//! After a wait for that, only what is smaller or shorter is claimed there for a while, and that
-//! is all: nothing is predicted. Learned anew after a restart.
+//! After such a wait we claim only smaller or shorter work there for a while. Nothing is predicted,
+//! and a restart forgets everything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,60 +10,57 @@ use std::sync::Arc;
 use super::PartitionAccount;
 use crate::units::{DurationMs, Timestamp};
 
-/// So long a wait counts after it was last seen.
+/// A wait counts for this long after it was last seen.
 const HEEDED: DurationMs = DurationMs::from_secs(600);
-/// So long a start counts as one of lately.
+/// A start counts as recent for this long.
 const LATELY: DurationMs = DurationMs::from_secs(3_600);
-/// The most waits that are kept of one lane: those that end last.
+/// The most waits kept for one partition: those that end last.
 const WAITS_MAX: usize = 16;
 
-/// What is asked of a lane: that it is as small in one way makes no smaller what is larger in
-/// the other.
+/// The size of a request. Requests are ordered partially: one that needs fewer processors but more
+/// time is not the smaller one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionDemand {
-    /// Processors.
     pub processors: u32,
-    /// For how long, in whole minutes as resource managers count.
+    /// Wall time, in whole minutes as batch systems count.
     pub time: DurationMs,
 }
 
-/// A wait for others, or for a limit of the account.
+/// A wait for other jobs, or for a limit of the account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waited {
-    /// What was asked.
+    /// The request that waited.
     pub ask: PartitionDemand,
-    /// When.
     pub asked_at: Timestamp,
-    /// What the site said that it waited for.
+    /// The reason that the site gave.
     pub why: Arc<str>,
-    /// Only what is smaller or shorter is claimed before this.
+    /// Until then only smaller or shorter work is claimed.
     pub until: Timestamp,
 }
 
-/// What started at once.
+/// A request that started at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Got {
-    /// What was asked.
     pub ask: PartitionDemand,
-    /// When it started.
+    /// The time of its start.
     pub at: Timestamp,
 }
 
-/// What is known of one lane.
+/// The experience with one partition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Experience {
-    /// The largest of lately: most processors, of equals the longest.
+    /// The largest recent start: by processors, then by time.
     pub got: Option<Got>,
-    /// None of them as large, as long and over no later than another.
+    /// Waits, none of which covers another and ends no later than that.
     pub waits: Vec<Waited>,
 }
 
-/// What could be got of a site, by lane.
+/// The experience with a site, by partition and account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Obtainable(BTreeMap<PartitionAccount, Experience>);
 
 impl PartitionDemand {
-    /// Processors for a wall time.
+    /// Makes a request, with the wall time rounded up to minutes.
     pub fn new(processors: u32, wall_time: DurationMs) -> Self {
         let minutes = wall_time.0.div_ceil(60_000);
         Self {
@@ -72,14 +69,14 @@ impl PartitionDemand {
         }
     }
 
-    /// Whether it is as large and as long as another.
+    /// Returns true if this request is as large and as long as the other.
     pub fn covers(&self, other: &PartitionDemand) -> bool {
         self.processors >= other.processors && self.time >= other.time
     }
 }
 
 impl Obtainable {
-    /// What was asked then started at once.
+    /// Records a request, made at `asked_at`, that started at once.
     pub fn started(
         &mut self,
         lane: PartitionAccount,
@@ -88,7 +85,7 @@ impl Obtainable {
         at: Timestamp,
     ) {
         let known = self.0.entry(lane).or_default();
-        // Who waited before that would not have to now.
+        // Requests that waited before would not have to now.
         known
             .waits
             .retain(|wait| !ask.covers(&wait.ask) || wait.until > asked_at + HEEDED);
@@ -101,8 +98,8 @@ impl Obtainable {
         }
     }
 
-    /// What was asked then started after a wait. That wait counts, from now on, for as long again
-    /// as it lasted: what is asked next may wait so long too, and hardly longer.
+    /// Records a request that started after a wait. From now on the wait counts for as long again
+    /// as it lasted: the next request may wait as long, and hardly longer.
     pub fn started_late(
         &mut self,
         lane: &PartitionAccount,
@@ -122,7 +119,7 @@ impl Obtainable {
         }
     }
 
-    /// What was asked then was seen to wait at `seen_at`.
+    /// Records a request, made at `asked_at`, that was seen to wait at `seen_at`.
     pub fn waited(
         &mut self,
         lane: PartitionAccount,
@@ -152,7 +149,7 @@ impl Obtainable {
         }
     }
 
-    /// Forgets what does not count any more; tells whether a wait was among it.
+    /// Forgets what no longer counts; returns true if that ended a wait.
     pub fn forget(&mut self, now: Timestamp) -> bool {
         let mut ended = false;
         self.0.retain(|_, known| {
@@ -165,7 +162,7 @@ impl Obtainable {
         ended
     }
 
-    /// A wait because of which this is not asked for now: of several the one that counts longest.
+    /// Returns the wait that keeps us from asking now; of several the one that counts longest.
     pub fn in_the_way(&self, lane: &PartitionAccount, ask: &PartitionDemand) -> Option<&Waited> {
         let waits = &self.0.get(lane)?.waits;
         waits
@@ -174,7 +171,7 @@ impl Obtainable {
             .max_by_key(|wait| wait.until)
     }
 
-    /// The most processors that may be asked for so long; `None`: any number.
+    /// Returns the most processors that may be asked for with this time; `None`: any number.
     pub fn most(&self, lane: &PartitionAccount, time: DurationMs) -> Option<u32> {
         let shorter = self
             .0
@@ -187,12 +184,12 @@ impl Obtainable {
             .min()
     }
 
-    /// Whether anything is not asked for until later.
+    /// Returns true if any request is put off because of a wait.
     pub fn has_waits(&self) -> bool {
         self.0.values().any(|known| !known.waits.is_empty())
     }
 
-    /// When the next wait, or the largest start of a lane, counts no more.
+    /// Returns when the next wait, or largest start, stops counting.
     pub fn next_end(&self) -> Option<Timestamp> {
         let waits = self
             .0
@@ -207,7 +204,7 @@ impl Obtainable {
         waits.chain(got).min()
     }
 
-    /// By lane.
+    /// Lists the experience by partition and account.
     pub fn lanes(&self) -> impl Iterator<Item = (&PartitionAccount, &Experience)> {
         self.0.iter()
     }

@@ -1,37 +1,37 @@
-//! What a job says of how its processors are got.
+//! The options of a job for acquiring processors.
 
 use super::QueueLimits;
 
-/// What a job says of how its processors are got.
+/// The options of a job for acquiring processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct AcquisitionOptions {
-    /// Which ways it may take.
+    /// The ways that it may take.
     pub mode: AcquisitionMode,
-    /// How long its components may wait at sites.
+    /// The longest waits of its components at sites.
     pub limits: QueueLimits,
 }
 
-/// Which ways to get processors a job may take.
+/// The ways in which a job may acquire processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum AcquisitionMode {
-    /// What is idle is claimed; where nothing is, it waits in the queues of sites that have one.
+    /// Claims what is idle; where nothing is, waits in the queues of sites that have one.
     #[default]
     Auto,
-    /// Only what is idle.
+    /// Only claims what is idle.
     Immediate,
-    /// In the queues of sites, at once.
+    /// Goes to the queues of sites at once.
     Queued,
 }
 
 impl AcquisitionMode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [AcquisitionMode; 3] = [
         AcquisitionMode::Auto,
         AcquisitionMode::Immediate,
         AcquisitionMode::Queued,
     ];
 
-    /// Its name in job files and answers.
+    /// Returns its name in job files and answers.
     pub fn as_str(self) -> &'static str {
         match self {
             AcquisitionMode::Auto => "auto",

@@ -1,4 +1,4 @@
-//! What a job says of how the sites that may be asked for its reservation are ranked.
+//! The preferences by which a job ranks the sites that it may ask for a reservation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,64 +12,62 @@ use crate::units::{DurationMs, PerMillion};
 pub struct Score(pub u64);
 
 impl Score {
-    /// The largest.
+    /// The largest score.
     pub const MAX: Score = Score(1_000_000_000 * Self::ONE);
 
     const ONE: u64 = 1_000_000;
 
-    /// From a number, kept to the millionth; `None` if it is below 0, above the largest, or none.
+    /// Converts a number, rounded to the millionth; `None` if it is negative, above the largest, or
+    /// not a number.
     pub fn new(result: f64) -> Option<Self> {
         let millionths = (result * Self::ONE as f64).round();
         let is_fine = (0.0..=Self::MAX.0 as f64).contains(&millionths);
         is_fine.then_some(Self(millionths as u64))
     }
 
-    /// As a number.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / Self::ONE as f64
     }
 }
 
-/// Results of a site, by the names of the benchmarks.
+/// Results of a site, by benchmark.
 pub type Scores = BTreeMap<Arc<str>, Score>;
 
-/// A benchmark with characteristics like the job's.
+/// A benchmark that behaves like the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Benchmark {
-    /// Its name.
     pub name: Arc<str>,
-    /// A result; above zero.
+    /// The result of some reference system; above zero.
     pub reference: Score,
-    /// How long the job runs on a system with that result.
+    /// The job's run time on a system with that result.
     pub run_time: DurationMs,
 }
 
-/// By what sites are ranked.
+/// The measure by which sites are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Objective {
-    /// The least time to the start.
+    /// The earliest start.
     EarliestStart,
-    /// The least time to the delivery of what it makes.
+    /// The earliest delivery of the output.
     #[default]
     EarliestCompletion,
 }
 
-/// What a job says of its start, its run and its end, so that sites can be ranked.
+/// The user's estimates of a job's start, run and end, by which sites are ranked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Preferences {
-    /// By what they are ranked.
     pub objective: Objective,
-    /// How long it runs, by benchmarks; none: `run_time` counts.
+    /// Benchmarks that estimate the run time; if there are none, `run_time` counts.
     pub benchmarks: Vec<Benchmark>,
-    /// How long it runs, the same at every site.
+    /// Run time, the same at every site.
     pub run_time: Option<DurationMs>,
-    /// How long it takes until its input is there, where replicas do not say it.
+    /// Time until the input is at the site, where replicas do not say it.
     pub stage_in: Option<DurationMs>,
-    /// How long it takes until its output is where it is wanted.
+    /// Time until the output is where it is wanted.
     pub stage_out: Option<DurationMs>,
 }
 
-/// What is wrong with preferences.
+/// The first mistake in preferences.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum InvalidPreferences {
@@ -108,7 +106,7 @@ impl Preferences {
     /// Checks what can be checked without knowing any site.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// Returns the first mistake.
     pub fn validate(&self) -> Result<(), InvalidPreferences> {
         if self.benchmarks.len() > Self::BENCHMARKS_MAX {
             return Err(InvalidPreferences::TooMany(self.benchmarks.len()));
@@ -131,7 +129,7 @@ impl Preferences {
         Ok(())
     }
 
-    /// How long the job runs at a site with these results: the mean of the times, not of the
+    /// Estimates the run time at a site with these results: the mean of the times, not of the
     /// speeds. A benchmark without a result above zero counts `missing_factor` times its time.
     /// `None`: nothing is known, and only starts can be compared.
     pub fn execution(&self, missing_factor: PerMillion, results: &Scores) -> Option<DurationMs> {

@@ -1,36 +1,36 @@
-//! What a job says of the reservation that it wants.
+//! The terms of the reservation that a job wants.
 
 use thiserror::Error;
 
 use crate::reserve::StartWindow;
 use crate::units::{DurationMs, Timestamp};
 
-/// Sites that refused it are asked again after this at least, however soon they are asked first.
+/// The least pause before sites that refused it are asked again, however soon the first request is.
 const ASKED_AGAIN_LEAST: DurationMs = DurationMs::from_secs(60);
-/// And after this at most, unless they are asked later even the first time.
+/// The longest pause, unless even the first request comes later.
 const ASKED_AGAIN_MOST: DurationMs = DurationMs::from_secs(4 * 3_600);
 
-/// A start that the job is promised, or it does not run.
+/// The terms of a job's reservation. Without a reservation the job does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ReservationTerms {
-    /// The starts of its payloads that are accepted.
+    /// The accepted starts of its payloads.
     pub window: StartWindow,
-    /// How far apart the reservations of its components may begin: eps.
+    /// The most by which the starts of its components' reservations may differ: eps.
     pub tolerance: DurationMs,
-    /// What is promised may be moved to an earlier start within the window, and to other sites,
-    /// as these have more free.
+    /// True if the reservations may be rescheduled: to an earlier start within the window, and to
+    /// other sites, as these have more free.
     pub flexible: bool,
-    /// Processors are claimed for it first; sites are asked once it has waited so long in vain.
-    /// `None`: they are asked at once, and nothing is claimed.
+    /// The time for which claims are tried first; sites are asked for reservations after that.
+    /// `None`: sites are asked at once, and nothing is claimed.
     pub reserve_after: Option<DurationMs>,
-    /// Components that no site which grants reservations could hold are claimed at the start, at
-    /// sites that promise nothing.
+    /// True if components that fit no site with reservations are claimed at the start, at sites
+    /// that reserve nothing.
     pub unreserved: bool,
-    /// No quota holds for it: an operator asked for it.
+    /// True if no quota applies, as an operator asked for it.
     pub exempt: bool,
 }
 
-/// Why no reservation can be had, whatever the sites answer.
+/// A mistake in the terms: no reservation is possible, whatever the sites answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum InvalidTerms {
@@ -76,16 +76,16 @@ pub enum InvalidTerms {
 }
 
 impl ReservationTerms {
-    /// When sites are asked for it, if its job has waited in vain since then, or never had to, and
-    /// they have refused it so often. Past its latest start if nobody is asked any more: then it is
-    /// too late for the job.
+    /// Returns when sites are asked for it, given since when the job has waited in vain (or never
+    /// had to) and how often they have refused. A time past its latest start means that nobody is
+    /// asked any more: it is too late for the job.
     pub fn asked_at(&self, waits_since: Timestamp, refusals: u32) -> Timestamp {
         let Some(after) = self.reserve_after else {
             return Timestamp::default();
         };
         let due = waits_since + pause(after, refusals);
         let latest = self.window.latest;
-        // A pause that has grown too long for it does not take its last chance.
+        // A pause that has grown too long must not take its last chance.
         let last = latest - after;
         match () {
             () if due <= latest => due,
@@ -94,8 +94,8 @@ impl ReservationTerms {
         }
     }
 
-    /// How far ahead of what its user may reserve its latest start is, if it is; the last of its
-    /// components begins so long after that.
+    /// Returns how far ahead its latest start is, if that exceeds what its user may reserve;
+    /// `offset` is how much later the last of its components begins.
     pub fn too_far(
         &self,
         now: Timestamp,
@@ -111,7 +111,7 @@ impl ReservationTerms {
     /// Checks what can be checked without a clock.
     ///
     /// # Errors
-    /// No start can be granted.
+    /// No start can satisfy the terms.
     pub fn validate(&self) -> Result<(), InvalidTerms> {
         let StartWindow { earliest, latest } = self.window;
         let tolerance = self.tolerance;
@@ -126,8 +126,8 @@ impl ReservationTerms {
     }
 }
 
-/// How long sites are not asked. Twice as long after each refusal: where many jobs wait for full
-/// sites they would ask for nothing else all the time.
+/// Returns the pause before sites are asked again. It doubles after each refusal: otherwise many
+/// jobs that wait for full sites would keep asking.
 fn pause(after: DurationMs, refusals: u32) -> DurationMs {
     let most = ASKED_AGAIN_MOST.max(after);
     let doubled = |first: DurationMs| DurationMs(first.0.saturating_mul(1 << refusals.min(32)));

@@ -1,4 +1,4 @@
-//! One site's answer to a job.
+//! The answer of one site to a job.
 
 use thiserror::Error;
 
@@ -6,60 +6,59 @@ use super::dimensions::{Axis, Dimension};
 use super::need::{BidAmounts, BidNeed, SiteMeans};
 use crate::ids::SiteName;
 
-/// How far a site is from what a job needs, and what it could give.
+/// A bid: the distance of a site from what a job needs, and what it could give.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bid {
-    /// The index of each dimension, without its weight, in the order of [`Dimension::ALL`].
+    /// The index of each dimension, unweighted, in the order of [`Dimension::ALL`].
     pub indices: [f64; Dimension::COUNT],
     /// The computation index: what the site lacks.
     pub x: f64,
-    /// The data index: what the job's input costs.
+    /// The data index: what bringing the job's input costs.
     pub y: f64,
-    /// The dimension that adds most to the distance; `None` if nothing does.
+    /// The dimension that adds most to the distance; `None` if none does.
     pub farthest: Option<Dimension>,
-    /// Distance of the point on the map from its origin.
+    /// Distance of the point on the map from the origin.
     pub distance: f64,
-    /// Of what the job asks for, what the site gives.
+    /// The amounts that the site gives, of those that the job asks for.
     pub amounts: BidAmounts,
 }
 
-/// Why a site does not bid.
+/// The reason why a site does not bid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
 pub enum Decline {
-    /// It has nothing for the job: no processor is free.
+    /// No processor is free.
     #[error("it has no free processor")]
     NothingFree,
-    /// The job asks for GFLOPS.
+    /// The job asks for GFLOPS, and those of the site are unknown.
     #[error("nobody said how many GFLOPS its processors do")]
     NoGflops,
     /// An input cannot be brought there.
     #[error("no known bandwidth from where the job's data is")]
     NoBandwidth,
-    /// It did not answer in time, or did not acknowledge what it was given.
+    /// It did not answer in time, or did not acknowledge the job that it was given.
     #[error("it did not answer in time")]
     Silent,
-    /// Nothing can be measured by a run time of 0.
+    /// A run time of 0 cannot be measured against.
     #[error("the job says of no time that it runs")]
     NoRunTime,
 }
 
-/// What a site answered.
+/// The answer of a site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SiteBid {
-    /// The site.
     pub site: SiteName,
-    /// Its bid, or why it declines.
+    /// The bid, or the reason for declining.
     pub answer: Result<Bid, Decline>,
-    /// What would bring it nearer; `None` if it declines, or is at the origin.
+    /// The remedy that would bring it nearer; `None` if it declines, or is at the origin.
     pub nearer: Option<String>,
-    /// Nobody said what its processors do: it takes part in what does not ask for that.
+    /// True if the speed of its processors is unknown: it takes part unless a job asks for that.
     pub lacks_gflops: bool,
 }
 
-/// A site's answer to a job. Every index, and so the distance, is a number of 0 or more.
+/// Computes a site's answer to a job. Every index, and so the distance, is at least 0.
 ///
 /// # Errors
-/// It cannot take part.
+/// The site cannot take part.
 pub fn bid(need: &BidNeed, offer: &SiteMeans) -> Result<Bid, Decline> {
     if offer.free.processors == 0 {
         return Err(Decline::NothingFree);
@@ -92,7 +91,7 @@ pub fn bid(need: &BidNeed, offer: &SiteMeans) -> Result<Bid, Decline> {
     })
 }
 
-/// The place of what counts so much on each axis: x, y, and the distance from the origin.
+/// Returns the point for weighted indices on each axis: x, y, and the distance from the origin.
 pub(super) fn place(on_axes: impl Iterator<Item = (Axis, f64)> + Clone) -> (f64, f64, f64) {
     let along = |axis: Axis| {
         let on = on_axes.clone().filter(|(of, _)| *of == axis);
@@ -102,7 +101,7 @@ pub(super) fn place(on_axes: impl Iterator<Item = (Axis, f64)> + Clone) -> (f64,
     (along(Axis::Resources), along(Axis::Data), length(all))
 }
 
-/// How far a point is from the origin, in as many dimensions as it has.
+/// Returns the distance of a point from the origin, in any number of dimensions.
 fn length(point: impl Iterator<Item = f64>) -> f64 {
     point.map(|part| part * part).sum::<f64>().sqrt()
 }

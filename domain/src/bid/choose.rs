@@ -1,12 +1,12 @@
-//! Of all bids, in which order a job goes to the sites.
+//! The order in which a job goes to the sites that bid.
 
 use std::cmp::Ordering;
 
 use super::answer::Bid;
 
-/// The order in which sites are taken, as positions in `bids`: the nearest first; what that
-/// lacks comes from the others by what the data costs there, then by distance. Equal ones by
-/// name, whatever the order in which they answered.
+/// Ranks the sites, as positions in `bids`: the nearest first; what it lacks comes from the others,
+/// ordered by what the data costs there, then by distance. Ties are broken by name, so that the
+/// order of the answers does not matter.
 pub fn choose<N: Ord>(bids: &[(N, &Bid)]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..bids.len()).collect();
     let by_distance = |a: &usize, b: &usize| nearer(&bids[*a], &bids[*b]);

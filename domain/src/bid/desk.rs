@@ -1,30 +1,30 @@
-//! What a site remembers of jobs that were announced to it.
+//! The memory that a site keeps of jobs announced to it.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::ids::JobId;
 
-/// Requirements by job, of the latest so many.
+/// Requirements by job, of a bounded number of the latest jobs.
 #[derive(Debug, Clone)]
 pub struct Announcements<R> {
     known: BTreeMap<JobId, R>,
-    /// In the order in which they came; those that were forgotten since may still be here.
+    /// Jobs in order of arrival; some may be forgotten already.
     order: VecDeque<JobId>,
     most: usize,
 }
 
-/// Why a site cannot answer to an announcement.
+/// The reason why a site cannot answer an announcement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unheard {
-    /// It does not know the requirements, and asks for them.
+    /// The site does not know the requirements, and asks for them.
     Unknown,
-    /// It was told others under the same id.
+    /// The site knows other requirements under the same id.
     Conflict,
 }
 
 impl<R: PartialEq + Clone> Announcements<R> {
-    /// Remembers so many at most.
+    /// Makes a memory for at most `most` jobs (at least one).
     pub fn new(most: usize) -> Self {
         Self {
             known: BTreeMap::new(),
@@ -33,7 +33,8 @@ impl<R: PartialEq + Clone> Announcements<R> {
         }
     }
 
-    /// A job is announced, with its requirements or by its id alone: these requirements count.
+    /// Takes the announcement of a job, with its requirements or by its id alone, and returns the
+    /// requirements that count.
     ///
     /// # Errors
     /// See [`Unheard`]; what was known stays.
@@ -54,7 +55,7 @@ impl<R: PartialEq + Clone> Announcements<R> {
         }
     }
 
-    /// The job went elsewhere, or is not wanted any more.
+    /// Forgets a job that went elsewhere, or is not wanted any more.
     pub fn forget(&mut self, job: JobId) {
         self.known.remove(&job);
         if self.order.len() > 2 * self.most {
@@ -63,12 +64,12 @@ impl<R: PartialEq + Clone> Announcements<R> {
         }
     }
 
-    /// How many are remembered.
+    /// Returns the number of jobs remembered.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether none is.
+    /// Returns true if no job is remembered.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }

@@ -1,15 +1,15 @@
-//! How a job that may be split is cut into parts for sites.
+//! The split of a job into parts for sites.
 
 use std::cmp::Reverse;
 
-/// Sites and sizes for a total: `usable` tells what each site takes, in the order in which
-/// they are to be taken. The shortest beginning of that order that takes it all, in parts of at
-/// least `min` and at most `most` of them; each gets `min`, and then the rest in order. Where
-/// that has more than `most` sites, the smallest are passed over. It finds parts exactly when
-/// there are any. Empty if there are none.
+/// Splits a total into sites and sizes; `usable` says how much each site takes, in the order in
+/// which they are taken. Uses the shortest prefix of that order that takes it all, in at most
+/// `most` parts of at least `min`; each part gets `min`, and the rest is handed out in order. If
+/// the prefix has more than `most` sites, the smallest are passed over. It finds parts exactly when
+/// there are any; the result is empty if there are none.
 pub fn fragment(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<(usize, u32)> {
     let min = min.max(1);
-    // So many parts of the least size would be more than the total.
+    // More parts, even of the least size, would exceed the total.
     let most = most.min((total / min) as usize);
     let mut taken: Vec<usize> = Vec::new();
     let mut sum = 0_u64;
@@ -26,7 +26,7 @@ pub fn fragment(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<(usize
     Vec::new()
 }
 
-/// Of equally small ones the last goes.
+/// Drops the smallest site; of equal ones the last.
 fn drop_smallest(taken: &mut Vec<usize>, usable: &[u32]) -> usize {
     let smallest = (0..taken.len()).min_by_key(|&at| (usable[taken[at]], Reverse(at)));
     taken.remove(smallest.unwrap_or(0))

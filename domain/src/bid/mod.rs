@@ -1,14 +1,12 @@
-//! Bids: how far each site is from what a job needs, over several resources at once (MRS,
+//! Bids: the distance of each site from what a job needs, over several resources at once (MRS,
 //! multiple resource scheduling on a virtual map).
 //!
-//! A site answers [`bid`] for itself, from what it alone knows; whoever places the job only
-//! sorts, with [`choose`]. Both are functions of their arguments. A round of messages is counted
-//! by [`BidRound`]; a site keeps what was announced to it at its [`Announcements`]; [`Resubmissions`] tells
-//! when a job is announced again. Absent on purpose: what is promised while a round lasts (see
-//! [`crate::provisional`]).
+//! A site answers [`bid`] for itself, from what it alone knows; whoever places the job only sorts,
+//! with [`choose`]. Both are pure functions. [`BidRound`] counts a round of messages; a site keeps
+//! what was announced to it at its [`Announcements`]; [`Resubmissions`] decides when a job is announced
+//! again. Absent on purpose: deductions while a round lasts (see [`crate::provisional`]).
 //!
-//! To add a dimension, add its file in `dimensions` and one line in the list of
-//! [`Dimension`].
+//! To add a dimension, add its file in `dimensions` and one line in the list of [`Dimension`].
 
 mod answer;
 mod choose;

@@ -3,74 +3,68 @@
 use super::weights::Weights;
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 
-/// Run time of a request that says none.
+/// The run time of a request that gives none.
 const ASSUMED_RUN_TIME: DurationMs = DurationMs::from_secs(3_600);
 
-/// Counts of what is asked for, free or given. Of a job `processors` are those that it asks
-/// for as such, and `power` what it asks for as computing power; of a site all its free
-/// processors, and what they can do.
+/// Amounts that are asked for, free or given. For a job `processors` are those asked for as such,
+/// and `power` is what is asked for as computing power; for a site they are all its free
+/// processors, and what those can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BidAmounts {
-    /// Processors.
     pub processors: u64,
-    /// Computing power.
     pub power: Mflops,
-    /// Memory in megabytes.
+    /// Memory, in megabytes.
     pub memory_mb: u64,
-    /// Disk in megabytes.
+    /// Disk, in megabytes.
     pub disk_mb: u64,
 }
 
-/// By what a job's distance to a site is measured, beside what it asks for.
+/// The terms that determine a job's distance to a site, beside the amounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Terms {
-    /// How long the job runs, as its user estimates, without staging; above 0.
+    /// The user's estimate of the run time, without staging; above 0.
     pub run_time: DurationMs,
-    /// How much each dimension counts.
+    /// The weight of each dimension.
     pub weights: Weights,
-    /// What input is read with that is at the site; `None`: in no time.
+    /// The rate at which input that is at the site is read; `None`: in no time.
     pub local_rate: Option<BitsPerSecond>,
 }
 
-/// What a job needs. The same for every site.
+/// The needs of a job, the same for every site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BidNeed {
-    /// How much.
     pub amounts: BidAmounts,
     /// Potential of the site with its data; 0 if it has none, or nothing can be sent from there.
     pub source_potential: BitsPerSecond,
-    /// How its distance is measured.
     pub terms: Terms,
 }
 
-/// What a site has for a job, by its own account.
+/// The means of a site for a job, by its own account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SiteMeans {
-    /// What is free, less what is promised. `power` is not read: they are those of the
-    /// processors.
+    /// Free amounts, less deductions. `power` is not read: it follows from the processors.
     pub free: BidAmounts,
-    /// What each processor does; `None` if nobody said.
+    /// Speed of each processor; `None` if unknown.
     pub power_per_processor: Option<Mflops>,
-    /// Sum of what it can send to each other site.
+    /// Total bandwidth to all other sites.
     pub potential: BitsPerSecond,
-    /// How each of the job's inputs gets there.
+    /// The route of each of the job's inputs to the site.
     pub routes: Vec<Route>,
 }
 
-/// How an input gets to a site.
+/// The route of an input to a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// So much of it is there.
+    /// An input of this size that is there already.
     Here(Bytes),
-    /// It comes from another site.
+    /// An input that comes from another site.
     From {
-        /// Its index.
+        /// Index of that site.
         site: usize,
-        /// How much.
         size: Bytes,
-        /// What that site can send to this one.
+        /// Bandwidth at which that site can send to this one.
         upload: BitsPerSecond,
-        /// What this site can receive from that one.
+        /// Bandwidth at which this site can receive from that one.
         download: BitsPerSecond,
     },
 }
@@ -86,13 +80,13 @@ impl Default for Terms {
 }
 
 impl Route {
-    /// How much.
+    /// Returns the size of the input.
     pub(super) fn size(&self) -> Bytes {
         let (Route::Here(size) | Route::From { size, .. }) = self;
         *size
     }
 
-    /// What it comes with from another site.
+    /// Returns the rate at which it comes from another site.
     pub(super) fn rate(&self) -> Option<BitsPerSecond> {
         match self {
             Route::Here(_) => None,
@@ -102,14 +96,14 @@ impl Route {
         }
     }
 
-    /// How long it takes at a rate above 0.
+    /// Returns the transfer time in seconds at a rate above 0.
     pub(super) fn seconds(&self, rate: BitsPerSecond) -> f64 {
         self.size().0 as f64 * 8.0 / rate.0 as f64
     }
 }
 
 impl BidAmounts {
-    /// Of what the job asks for, what a site gives it.
+    /// Returns what a site gives of what the job asks for.
     pub(super) fn given(&self, offer: &SiteMeans) -> Self {
         let each = offer.power_per_processor.unwrap_or_default();
         let processors = self.processors.min(offer.free.processors);

@@ -1,12 +1,12 @@
-//! What would bring a site nearer to a job.
+//! Remedies: changes that would bring a site nearer to a job.
 
 use super::answer::Bid;
 use super::dimensions::Goal;
 use super::need::{BidNeed, SiteMeans};
 
-/// What would bring a site nearer that bid so, by the dimension that adds most to its distance:
-/// with an amount where one follows. `nearest`: distance of the nearest of all sites; `name`
-/// tells the name of a site by its index. `None` at the origin.
+/// Describes what would bring the site nearer in the dimension that adds most to its distance, with
+/// an amount where one follows. `nearest` is the distance of the nearest of all sites; `name`
+/// returns the name of a site by its index. `None` at the origin.
 pub fn remedy(
     bid: &Bid,
     need: &BidNeed,

@@ -1,15 +1,15 @@
-//! When a job that no round has covered is announced again.
+//! The times at which a job that no round has covered is announced again.
 
 use std::collections::BTreeMap;
 
 use crate::ids::JobId;
 use crate::units::{DurationMs, Timestamp};
 
-/// Jobs that wait, each with what was known when its last round ended.
+/// Waiting jobs, each with what was known when its last round ended.
 ///
-/// What brings a job back is what resource managers report, counted as `changes`, or that by
-/// what is known it would be covered now, since another job gave back what it had. Never the
-/// release of what a round deducted for itself: that would chase its own tail.
+/// A job comes back when batch systems report something new (counted as `changes`), or when by what
+/// is known it would now be covered, as another job gave back what it had. The release of a round's
+/// own deductions must not count: it would trigger the next round forever.
 #[derive(Debug, Clone, Default)]
 pub struct Resubmissions(BTreeMap<JobId, EndedRound>);
 
@@ -17,14 +17,14 @@ pub struct Resubmissions(BTreeMap<JobId, EndedRound>);
 struct EndedRound {
     at: Timestamp,
     changes: u64,
-    /// It would be covered by now, and was not announced only since its interval is not over.
+    /// True if it would be covered by now, and waits only for its interval to end.
     put_off: bool,
 }
 
 impl Resubmissions {
-    /// Whether the job may be announced now: it is new; or its last round is an interval ago,
-    /// and so many changes were reported that some are since then. It is tried without any
-    /// when there is `cause`: tries are counted, or it would be covered.
+    /// Returns true if the job may be announced now: it is new, or its last round is an interval
+    /// ago and changes were reported since. With a `cause` no change is needed: tries are counted,
+    /// or the job would be covered.
     pub fn may_announce(
         &self,
         job: JobId,
@@ -38,12 +38,12 @@ impl Resubmissions {
             .is_none_or(|ended| (cause || changes > ended.changes) && now >= ended.at + interval)
     }
 
-    /// Whether it was announced before.
+    /// Returns true if it was announced before.
     pub fn is_known(&self, job: JobId) -> bool {
         self.0.contains_key(&job)
     }
 
-    /// A round did not cover the job.
+    /// Records that a round did not cover the job.
     pub fn refused(&mut self, job: JobId, changes: u64, now: Timestamp) {
         self.0.insert(
             job,
@@ -55,19 +55,20 @@ impl Resubmissions {
         );
     }
 
-    /// The job would be covered, but may not be announced yet: it is once its interval is over.
+    /// Records that the job would be covered, and is announced once its interval is over.
     pub fn put_off(&mut self, job: JobId) {
         if let Some(ended) = self.0.get_mut(&job) {
             ended.put_off = true;
         }
     }
 
-    /// The job has a place, or waits no more; whether it was announced before.
+    /// Forgets a job that was placed or no longer waits; returns true if it was announced before.
     pub fn forget(&mut self, job: JobId) -> bool {
         self.0.remove(&job).is_some()
     }
 
-    /// When, after now, the next one may be announced again by what was reported already.
+    /// Returns when, after `now`, the next job may be announced again on the strength of past
+    /// reports.
     pub fn next_due(
         &self,
         changes: u64,

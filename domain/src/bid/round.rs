@@ -1,8 +1,8 @@
-//! One round of bids, as whoever announced the job counts it.
+//! A round of bids, as counted by whoever announced the job.
 
 use super::answer::Decline;
 
-/// Who has answered. Sites are counted by index.
+/// The answers so far, by site index.
 #[derive(Debug, Clone)]
 pub struct BidRound<G> {
     answers: Vec<Option<Result<G, Decline>>>,
@@ -12,7 +12,7 @@ pub struct BidRound<G> {
 }
 
 impl<G> BidRound<G> {
-    /// Announced to so many sites.
+    /// Begins a round that was announced to this many sites.
     pub fn new(sites: usize) -> Self {
         Self {
             answers: (0..sites).map(|_| None).collect(),
@@ -21,7 +21,7 @@ impl<G> BidRound<G> {
         }
     }
 
-    /// A site answered, the first time; later ones change nothing.
+    /// Takes the first answer of a site; later ones change nothing.
     pub fn heard(&mut self, site: usize, answer: Result<G, Decline>) {
         if let Some(place @ None) = self.answers.get_mut(site) {
             *place = Some(answer);
@@ -30,7 +30,7 @@ impl<G> BidRound<G> {
         }
     }
 
-    /// A site cannot be reached: nothing was sent.
+    /// Marks a site as unreachable: nothing was sent to it.
     pub fn unreachable(&mut self, site: usize) {
         if let Some(place @ None) = self.answers.get_mut(site) {
             *place = Some(Err(Decline::Silent));
@@ -39,22 +39,22 @@ impl<G> BidRound<G> {
         }
     }
 
-    /// So many messages were sent beside announcements and answers.
+    /// Counts messages other than announcements and answers.
     pub fn sent(&mut self, messages: u64) {
         self.messages += messages;
     }
 
-    /// Messages so far.
+    /// Returns the number of messages so far.
     pub fn messages(&self) -> u64 {
         self.messages
     }
 
-    /// Whether nobody is waited for.
+    /// Returns true if no answer is outstanding.
     pub fn is_complete(&self) -> bool {
         self.awaited == 0
     }
 
-    /// The time is over: who has not answered has declined.
+    /// Ends the round; sites that have not answered count as declined.
     pub fn close(&mut self) -> Vec<Result<G, Decline>> {
         self.awaited = 0;
         let answers = std::mem::take(&mut self.answers);

@@ -1,4 +1,4 @@
-//! How much each dimension counts: the constants K.
+//! The weights of the dimensions: the constants K.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,42 +7,41 @@ use thiserror::Error;
 
 use super::dimensions::Dimension;
 
-/// A factor from 0 to 1,000, in thousandths; whole, so that requests with weights compare.
+/// A factor from 0 to 1,000, in thousandths; an integer, so that requests with weights compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weight(u32);
 
-/// A factor for each dimension, of which at least one is above 0.
+/// A factor for each dimension, at least one of them above 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weights([Weight; Dimension::COUNT]);
 
-/// What is wrong with weights.
+/// A mistake in weights.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum WeightError {
-    /// It is below 0, too large, or no number.
+    /// It is negative, too large, or not a number.
     #[error("a weight is {0}; it must be from 0 to 1000, with at most three decimals")]
     OutOfRange(String),
-    /// No dimension has this name.
     #[error("no dimension is called {name:?}; there are: {known}")]
     NoSuchDimension {
         /// The name as given.
         name: String,
-        /// All names there are.
+        /// All known names, as a list.
         known: String,
     },
-    /// Every site would be equally near.
+    /// All weights are 0: every site would be equally near.
     #[error("all weights are 0, so all sites would be equally near; give one above 0")]
     AllZero,
 }
 
 impl Weight {
-    /// Counts as published.
+    /// The published weight.
     pub const ONE: Weight = Weight(1_000);
-    /// Does not count.
+    /// The weight of a dimension that does not count.
     pub const ZERO: Weight = Weight(0);
 
     const MOST: u32 = 1_000_000;
 
-    /// From thousandths.
+    /// Makes a weight from thousandths.
     ///
     /// # Errors
     /// It is above 1,000.
@@ -53,10 +52,10 @@ impl Weight {
         }
     }
 
-    /// From a number.
+    /// Makes a weight from a number.
     ///
     /// # Errors
-    /// It is below 0, above 1,000, no number, or has more than three decimals.
+    /// It is below 0, above 1,000, not a number, or has more than three decimals.
     pub fn new(factor: f64) -> Result<Self, WeightError> {
         let thousandths = (factor * 1_000.0).round();
         let is_exact = (factor * 1_000.0 - thousandths).abs() < 1e-6;
@@ -66,12 +65,12 @@ impl Weight {
         Err(WeightError::OutOfRange(factor.to_string()))
     }
 
-    /// In thousandths.
+    /// Returns the weight in thousandths.
     pub fn thousandths(self) -> u32 {
         self.0
     }
 
-    /// As a number.
+    /// Returns the weight as a factor.
     pub fn factor(self) -> f64 {
         f64::from(self.0) / 1_000.0
     }
@@ -101,10 +100,10 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// From weights by name of the dimension; one that is not named counts as published.
+    /// Makes weights by name of the dimension; those not named get the published weight.
     ///
     /// # Errors
-    /// A name is unknown, or nothing counts.
+    /// A name is unknown, or all weights are 0.
     pub fn of<'a>(named: impl IntoIterator<Item = (&'a str, Weight)>) -> Result<Self, WeightError> {
         let mut weights = Self::default();
         for (name, weight) in named {
@@ -119,12 +118,12 @@ impl Weights {
         }
     }
 
-    /// That of a dimension.
+    /// Returns the weight of a dimension.
     pub fn get(&self, dimension: Dimension) -> Weight {
         self.0[dimension as usize]
     }
 
-    /// All of them, by name.
+    /// Lists all weights by name.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, Weight)> + '_ {
         Dimension::ALL
             .iter()

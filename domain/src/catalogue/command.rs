@@ -1,4 +1,4 @@
-//! What can be asked of a logical file.
+//! The commands to a logical file.
 
 use thiserror::Error;
 
@@ -10,65 +10,52 @@ use crate::transfer::place::FilePlace;
 /// A command to one logical file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileCommand {
-    /// Let the name stand for this content. If it does already, the replicas are added.
+    /// Makes the name stand for this content. If it does already, adds the replicas.
     Register {
-        /// Its content.
         content: Content,
-        /// It is a directory.
+        /// True for a directory.
         directory: bool,
-        /// Where it is; at least one.
+        /// Places of the content; at least one.
         replicas: Vec<(SiteName, FilePlace)>,
-        /// Who asks.
         by: Asker,
-        /// The name may stand for something else now, which is then forgotten.
+        /// True if the name may stand for other content now, which is then forgotten.
         replace: bool,
-        /// How firmly it is asked, should `replace` take something from unfinished jobs.
+        /// Matters if `replace` takes something from unfinished jobs.
         grip: Grip,
     },
-    /// The same content is in one place more.
+    /// Adds a replica of the same content.
     AddReplica {
-        /// At which site.
         site: SiteName,
-        /// Where there.
+        /// The place at that site.
         place: FilePlace,
-        /// What was found there.
+        /// The digest that was found there.
         digest: Digest,
-        /// Who asks.
         by: Asker,
     },
-    /// It is not in this place any more.
+    /// Removes a replica.
     RemoveReplica {
-        /// At which site.
         site: SiteName,
-        /// Where there.
+        /// The place at that site.
         place: FilePlace,
-        /// Who asks.
         by: Asker,
-        /// How firmly it is asked, should this be the last replica.
+        /// Matters if this is the last replica.
         grip: Grip,
     },
-    /// A replica was seen to have the content while it looked like this.
+    /// Records that a replica was seen with the content while it had this stamp.
     NoteStamp {
-        /// At which site.
         site: SiteName,
-        /// Where there.
+        /// The place at that site.
         place: FilePlace,
-        /// What it looked like.
         stamp: FileStamp,
-        /// The content that it had.
+        /// The content that it had then.
         content: Content,
     },
-    /// Let the name stand for nothing.
-    Unregister {
-        /// Who asks.
-        by: Asker,
-        /// How firmly it is asked.
-        grip: Grip,
-    },
+    /// Removes the name.
+    Unregister { by: Asker, grip: Grip },
 }
 
 impl FileCommand {
-    /// Who asks; `None` if nothing that belongs to anybody changes.
+    /// Returns who asks; `None` if nothing changes that belongs to anybody.
     pub(super) fn asker(&self) -> Option<&Asker> {
         match self {
             FileCommand::Register { by, .. }
@@ -80,17 +67,16 @@ impl FileCommand {
     }
 }
 
-/// Who asks, and whose files that reaches.
+/// The key that asks, and the files that it may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asker {
-    /// The key.
     pub key: KeyName,
-    /// What other keys registered, too.
+    /// True if it may change what other keys registered, too.
     pub reaches_all: bool,
 }
 
 impl Asker {
-    /// A key that changes only what it registered itself.
+    /// Makes an asker that changes only what its own key registered.
     pub fn only(key: KeyName) -> Self {
         Self {
             key,
@@ -103,16 +89,16 @@ impl Asker {
     }
 }
 
-/// Whether something may be taken from those who need it.
+/// The permission to take something from jobs that need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Grip {
-    /// Unfinished jobs that need the content.
+    /// Number of unfinished jobs that need the content.
     pub needed_by: u32,
-    /// Take it nevertheless.
+    /// True to take it nevertheless.
     pub force: bool,
 }
 
-/// Why a command changes nothing.
+/// The reason why a command changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum FileRejection {

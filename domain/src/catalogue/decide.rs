@@ -1,4 +1,4 @@
-//! What follows from a command to a logical file.
+//! The decisions on commands to a logical file.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ type CatalogueReplica = (SiteName, FilePlace);
 /// Decides a command.
 ///
 /// # Errors
-/// The command does not fit the record, would change another key's file, or would take
-/// something from jobs that need it; nothing happened.
+/// The command does not fit the record, would change another key's file, or would take something
+/// from jobs that need it; nothing happened.
 pub fn decide(
     record: &FileRecord,
     command: FileCommand,
@@ -95,7 +95,7 @@ pub fn decide(
         .collect())
 }
 
-/// What a registration asks for, its replicas in order and each once.
+/// A registration, with its replicas sorted and without duplicates.
 struct RegistrationRequest {
     content: Content,
     directory: bool,
@@ -204,7 +204,7 @@ fn add(
     }])
 }
 
-/// What was seen of other content, or of a replica that is gone, says nothing.
+/// Records a stamp. A stamp of other content, or of a replica that is gone, says nothing.
 fn note(
     entry: &CatalogueEntry,
     replica: CatalogueReplica,
@@ -221,7 +221,7 @@ fn note(
     Ok(vec![FileEventKind::ReplicaStamped { site, place, stamp }])
 }
 
-/// The name outlives its last replica, so that jobs are told what is missing.
+/// Removes a replica. The name outlives its last one, so that jobs learn what is missing.
 fn remove(
     entry: &CatalogueEntry,
     replica: CatalogueReplica,

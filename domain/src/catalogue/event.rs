@@ -1,4 +1,4 @@
-//! What happened to a logical file; journalled.
+//! The events of a logical file, which are journalled.
 
 use crate::catalogue::state::FileStamp;
 use crate::content::Content;
@@ -6,65 +6,58 @@ use crate::ids::{KeyName, SiteName};
 use crate::transfer::place::FilePlace;
 use crate::units::Timestamp;
 
-/// One event with its time.
+/// An event with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEvent {
-    /// When it was decided.
+    /// The time of the decision.
     pub at: Timestamp,
-    /// What happened.
     pub what: FileEventKind,
 }
 
-/// What happened.
+/// The kinds of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileEventKind {
     /// The name stands for this content from now on; what it stood for before is forgotten.
     FileRegistered {
-        /// Its content.
         content: Content,
-        /// It is a directory.
+        /// True for a directory.
         directory: bool,
-        /// Where it is.
         replicas: Vec<(SiteName, FilePlace)>,
         /// The key that registered it.
         by: KeyName,
     },
-    /// The same content is in one place more.
+    /// A replica was added.
     ReplicaAdded {
-        /// At which site.
         site: SiteName,
-        /// Where there.
+        /// The place at that site.
         place: FilePlace,
-        /// By which key.
+        /// The key that added it.
         by: KeyName,
     },
-    /// It is not in this place any more.
+    /// A replica was removed.
     ReplicaRemoved {
-        /// At which site.
         site: SiteName,
-        /// Where there.
+        /// The place at that site.
         place: FilePlace,
-        /// By which key.
+        /// The key that removed it.
         by: KeyName,
     },
-    /// A replica had the content while it looked like this.
+    /// A replica was seen with the content while it had this stamp.
     ReplicaStamped {
-        /// At which site.
         site: SiteName,
-        /// Where there.
+        /// The place at that site.
         place: FilePlace,
-        /// What it looked like.
         stamp: FileStamp,
     },
     /// The name stands for nothing any more.
     FileUnregistered {
-        /// By which key.
+        /// The key that removed it.
         by: KeyName,
     },
 }
 
 impl FileEventKind {
-    /// Its name in the journal and in the event stream.
+    /// Returns its name in the journal and in the event stream.
     pub fn name(&self) -> &'static str {
         match self {
             FileEventKind::FileRegistered { .. } => "FileRegistered",

@@ -1,4 +1,4 @@
-//! The logical file's record after an event.
+//! The record of a logical file after an event.
 
 use std::collections::BTreeMap;
 

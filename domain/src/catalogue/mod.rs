@@ -1,4 +1,4 @@
-//! The catalogue of logical files: what a name stands for, and where that is.
+//! The catalogue of logical files: the content that each name stands for, and its replicas.
 
 pub mod command;
 pub mod decide;
@@ -13,8 +13,8 @@ use std::convert::Infallible;
 use crate::machine::Machine;
 use crate::units::Timestamp;
 
-/// The logical file as a [`Machine`]. It asks nothing of the shell: files at sites
-/// belong to their users, and are not moved or deleted with their names.
+/// The logical file as a [`Machine`]. It has no effects: files at sites belong to their users, and
+/// are not moved or deleted with their names.
 #[derive(Debug, Clone, Copy)]
 pub struct FileMachine;
 

@@ -1,10 +1,10 @@
-//! Claiming: when processors are asked for, and which components can have them
-//! (KOALA, section 4.5: the Incremental Claiming Policy, ICP).
+//! Claiming: the times at which processors are claimed, and the choice of components that can have
+//! them (KOALA, section 4.5: the Incremental Claiming Policy, ICP).
 //!
-//! With `threshold` T = 1 a try is all or nothing: a component that cannot start
-//! makes F < T, so re-placing single components and preemption never happen.
-//! The same holds for jobs of one component, unless T = 0. Claiming is needed only where a
-//! site cannot reserve. Absent here: calls to sites, and timers.
+//! With `threshold` T = 1 a try is all or nothing: a component that cannot start makes F < T, so
+//! components are never placed again singly and nothing is preempted. The same holds for jobs of
+//! one component, unless T = 0. Claiming is needed only where a site cannot reserve. Absent here:
+//! calls to sites, and timers.
 
 pub mod parameters;
 pub mod plan;

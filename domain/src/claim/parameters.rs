@@ -3,31 +3,31 @@
 use crate::parameters::ParameterError;
 use crate::units::{DurationMs, PerMillion};
 
-/// When and how processors are claimed (KOALA, section 4.5).
+/// The settings for when and how processors are claimed (KOALA, section 4.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimParameters {
-    /// L at a job's first placement: which part of the transfer time passes
-    /// before the first try, and of the rest before each next one.
+    /// L at a job's first placement: the share of the transfer time that passes before the first
+    /// try, and of the remaining time before each next one.
     pub l: PerMillion,
-    /// How much L falls with each round that could not be claimed by its start time.
+    /// The amount by which L falls with each round that could not be claimed by its start time.
     pub l_step: PerMillion,
-    /// L never falls below this.
+    /// The lower bound of L.
     pub l_min: PerMillion,
     /// Least time between two tries.
     pub min_claim_step: MinClaimStep,
-    /// T: the part of a job's components that must be startable for a try to go on.
+    /// T: the share of a job's components that must be startable for a try to go on.
     pub threshold: PerMillion,
-    /// Fails after this many refused claims; `None` never.
+    /// The number of refused claims after which a job fails; `None`: never.
     pub max_claim_tries: Option<u32>,
 }
 
 /// Least time between two claiming tries of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MinClaimStep {
-    /// The longer of 1 s and a 64th of the transfer time, so that a long transfer
-    /// does not mean thousands of tries.
+    /// The longer of 1 s and a 64th of the transfer time, so that a long transfer does not mean
+    /// thousands of tries.
     Auto,
-    /// This long.
+    /// A fixed time.
     Fixed(DurationMs),
 }
 
@@ -45,7 +45,7 @@ impl Default for ClaimParameters {
 }
 
 impl ClaimParameters {
-    /// One try, all or nothing, at the estimated start: L = 1 and T = 1.
+    /// Returns settings for one try, all or nothing, at the estimated start: L = 1 and T = 1.
     pub fn at_start_only() -> Self {
         Self {
             l: PerMillion::ONE,
@@ -54,10 +54,10 @@ impl ClaimParameters {
         }
     }
 
-    /// Checks ranges and what must hold between settings.
+    /// Checks ranges, and what must hold between settings.
     ///
     /// # Errors
-    /// The first setting outside its range.
+    /// Returns the first setting outside its range.
     pub fn validate(&self) -> Result<(), ParameterError> {
         let ratios = [
             ("l", self.l),
@@ -84,14 +84,14 @@ impl ClaimParameters {
         Ok(())
     }
 
-    /// L for the next round of a job that could not be claimed by its start time (J-9).
+    /// Returns L for the next round of a job that could not be claimed by its start time (J-9).
     pub fn lowered(&self, l: PerMillion) -> PerMillion {
         PerMillion(l.0.saturating_sub(self.l_step.0).max(self.l_min.0))
     }
 }
 
 impl MinClaimStep {
-    /// The least step for a job with this transfer time; never zero.
+    /// Returns the least step for a job with this transfer time; never zero.
     pub fn for_transfer(self, transfer_time: DurationMs) -> DurationMs {
         match self {
             MinClaimStep::Auto => DurationMs(transfer_time.0.div_ceil(64).max(1_000)),

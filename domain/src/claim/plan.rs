@@ -1,4 +1,5 @@
-//! One claiming try of one job: what starts, what moves, who gives way.
+//! The plan of one claiming try of one job: the components that start, those that move, and the
+//! jobs that give way.
 
 use super::parameters::ClaimParameters;
 use super::preemption::{Victim, choose_victims};
@@ -11,48 +12,48 @@ use crate::planted::{Bug, bug};
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
-/// What a try found, for the job to decide on. Nothing to start means that it failed.
+/// The result of a try, for the job to decide on. If nothing starts, the try failed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClaimTry {
     /// The round that it is for.
     pub round: Round,
     /// Components whose processors are to be claimed now.
     pub start: Vec<ComponentIndex>,
-    /// Those of them that go to another site than the one they were placed at.
+    /// Those of them that go to another site than they were placed at.
     pub moves: Vec<(ComponentIndex, Placement)>,
-    /// Jobs that give way.
+    /// Jobs that are preempted.
     pub preempting: Vec<JobId>,
 }
 
 /// The sites as a claim sees them.
 pub trait ClaimField {
-    /// Where a component takes its processors at a site.
+    /// Returns the place where a component takes its processors at a site.
     fn place(&self, _job: &Job, _component: ComponentIndex, site: &SiteName) -> ClaimPlace {
         ClaimPlace::own(site.clone())
     }
 
-    /// What the site's resource manager says is idle there, less what was taken; `None` if it is
-    /// not known.
+    /// Returns what the site's batch system reports as idle, less what was taken; `None` if
+    /// unknown.
     fn idle_at(&self, place: &ClaimPlace) -> Option<Resources>;
 
-    /// Whether as much was asked at the component's site lately and waited, so that what is idle
-    /// there is not claimed for it now.
+    /// Returns true if a request of this size waited at the component's site lately, so that idle
+    /// processors there are not claimed for it now.
     fn waited_lately(&self, _job: &Job, _component: ComponentIndex) -> bool {
         false
     }
 
-    /// Takes from what is idle; more than there is takes all.
+    /// Takes from what is idle; if that is less, takes all of it.
     fn take(&mut self, place: &ClaimPlace, used: &Resources);
 
-    /// Another place for one component alone, by the job's policy, without splitting it.
+    /// Places one component again, alone, by the job's policy and without splitting it.
     fn replace(&mut self, job: &Job, component: ComponentIndex) -> Option<Placement>;
 
-    /// Jobs of ours that may give way, with what they hold there.
+    /// Lists our jobs there that may give way, with what they hold.
     fn victims_at(&self, place: &ClaimPlace) -> Vec<Victim>;
 }
 
-/// One try of the Incremental Claiming Policy (KOALA, section 4.5, steps 1 to 4), and
-/// takes what it starts from the field. With T = 1 the second and third step never run.
+/// Plans one try of the Incremental Claiming Policy (KOALA, section 4.5, steps 1 to 4), and takes
+/// what it starts from the field. With T = 1 the second and third step never run.
 pub fn plan_claim(
     job: &Job,
     parameters: &ClaimParameters,
@@ -94,7 +95,7 @@ pub fn plan_claim(
     let start = job.instants.start_estimate.unwrap_or(now);
     for &component in &found.not {
         let moves = move_elsewhere(job, component, start.since(now), field, &mut plan);
-        // Others there would go first.
+        // Nothing helps a component that waited lately: others there would go first.
         if !moves && !kept_back.contains(&component) {
             preempt(job, component, field, &mut plan);
         }
@@ -102,11 +103,12 @@ pub fn plan_claim(
     plan
 }
 
-/// How long a restarted component stays where its input was brought and is no room now.
+/// The time for which a restarted component stays where its input was brought, if there is no room
+/// now.
 const STAYS: DurationMs = DurationMs(60_000);
 
-/// Components that are restarted alone: each that can be had now where its input is, and a
-/// site for each other. Nobody gives way to them.
+/// Plans components that are restarted alone: each starts where its input is if it can, or else
+/// gets another site. They preempt nobody.
 fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> ClaimTry {
     let mut plan = ClaimTry {
         round: job.round,
@@ -117,7 +119,7 @@ fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> Claim
             continue;
         };
         if component.is_to_begin_later() {
-            // Its processors are promised: nothing need be idle.
+            // Its processors are reserved: nothing need be idle.
             plan.start.push(index);
             continue;
         }
@@ -131,7 +133,7 @@ fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> Claim
             field.take(&place, &need);
             plan.start.push(index);
         } else if idle.is_some() && staged.is_some_and(|r| stays(component, r, now)) {
-            // Bringing its input to and fro for room that comes and goes helps nobody.
+            // It stays: moving its input back and forth for room that comes and goes helps nobody.
         } else if let Some(placement) = field.replace(job, index) {
             let place = field.place(job, index, &placement.site);
             field.take(&place, &need);
@@ -187,7 +189,7 @@ fn wanted(job: &Job, field: &impl ClaimField) -> Vec<WantedComponent> {
     wanted.collect()
 }
 
-/// Step 2: to another site, if its input can be there by the start time.
+/// Step 2: moves to another site, if the input can be there by the start time.
 fn move_elsewhere(
     job: &Job,
     component: ComponentIndex,
@@ -211,7 +213,7 @@ fn move_elsewhere(
     true
 }
 
-/// Step 3: at its own site, if lower jobs there hold enough. One wave a round.
+/// Step 3: preempts at its own site, if lower jobs there hold enough. One wave a round.
 fn preempt(job: &Job, component: ComponentIndex, field: &mut impl ClaimField, plan: &mut ClaimTry) {
     let rose = job.promoted && !bug(Bug::PromotedPreempt);
     let did = !job.preempting.is_empty() && !bug(Bug::PreemptInWaves);
@@ -224,7 +226,7 @@ fn preempt(job: &Job, component: ComponentIndex, field: &mut impl ClaimField, pl
     let mut candidates = field.victims_at(&place);
     candidates.retain(|victim| victim.job != job.id && !plan.preempting.contains(&victim.job));
     if let Some(victims) = choose_victims(&idle, &need, job.priority, candidates) {
-        // What more than that they hold is seen once it is idle.
+        // Whatever they hold beyond that shows once it is idle.
         field.take(&place, &idle);
         plan.preempting
             .extend(victims.iter().map(|victim| victim.job));

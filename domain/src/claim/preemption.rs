@@ -1,5 +1,5 @@
-//! Which jobs give way to a job of a higher class (KOALA, section 4.5, step 3; protocols
-//! of preemption: one wave a round, and only if it suffices).
+//! The choice of jobs that give way to a job of a higher class (KOALA, section 4.5, step 3;
+//! preemption protocols: one wave a round, and only if it suffices).
 
 use crate::ids::JobId;
 use crate::job::spec::Priority;
@@ -7,31 +7,27 @@ use crate::planted::{Bug, bug};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
-/// A job preempted this often gives way no more.
+/// A job that was preempted this often gives way no more.
 pub const MAX_PREEMPTIONS: u32 = 3;
 
 /// A job of ours that holds processors at a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Victim {
-    /// Which.
     pub job: JobId,
-    /// Its class.
     pub priority: Priority,
-    /// What it holds there.
+    /// The resources that it holds there.
     pub resources: Resources,
-    /// Its start time as estimated last (JST).
+    /// The latest estimate of its start time (JST).
     pub start_estimate: Timestamp,
-    /// When it was submitted.
     pub submitted_at: Timestamp,
-    /// No payload of it may have begun.
+    /// True if no payload of it may have begun.
     pub at_gate: bool,
 }
 
-/// The jobs below `priority` that give way, so that a site with `idle` can start what needs
-/// `need`; `None` if all of them together would not suffice. First those whose payload has
-/// not begun, of equals the latest start, then the later submission, then the greater
-/// number, until it is enough; of these, again without the oldest, each that is not needed
-/// after all.
+/// Chooses the jobs below `priority` that give way, so that a site with `idle` can start what needs
+/// `need`; `None` if all of them together would not suffice. Jobs whose payload has not begun come
+/// first, then the latest start, the later submission and the greater number, until it is enough.
+/// Then each that is not needed after all is dropped again, the oldest first.
 pub fn choose_victims(
     idle: &Resources,
     need: &Resources,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ids::JobId;
 use crate::units::Timestamp;
 
-/// Placed jobs by job claiming time (JCT), equal ones by job id.
+/// Placed jobs by job claiming time (JCT), ties by job id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClaimingQueue {
     times: BTreeMap<JobId, Timestamp>,
@@ -13,31 +13,31 @@ pub struct ClaimingQueue {
 }
 
 impl ClaimingQueue {
-    /// The job is to be claimed next at this time, whatever it was before.
+    /// Sets the job's next claiming time, whatever it was before.
     pub fn insert(&mut self, job: JobId, at: Timestamp) {
         self.remove(job);
         self.times.insert(job, at);
         self.order.insert((at, job));
     }
 
-    /// The job is claimed no more; its time, if it was there.
+    /// Removes a job that is claimed no more; returns its time, if it was there.
     pub fn remove(&mut self, job: JobId) -> Option<Timestamp> {
         let at = self.times.remove(&job)?;
         self.order.remove(&(at, job));
         Some(at)
     }
 
-    /// When a job is to be claimed next.
+    /// Returns when a job is to be claimed next.
     pub fn time_of(&self, job: JobId) -> Option<Timestamp> {
         self.times.get(&job).copied()
     }
 
-    /// When the first job is due.
+    /// Returns when the first job is due.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.order.first().map(|&(at, _)| at)
     }
 
-    /// Jobs that are due, the most overdue first.
+    /// Lists jobs that are due, the most overdue first.
     pub fn due(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, JobId)> + '_ {
         self.order
             .iter()
@@ -45,12 +45,11 @@ impl ClaimingQueue {
             .take_while(move |&(at, _)| at <= now)
     }
 
-    /// How many jobs are in it.
+    /// Returns the number of jobs.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }

@@ -1,4 +1,4 @@
-//! When a placed job's processors are claimed: JPT, FTT, JST and JCT.
+//! The claiming times of a placed job: JPT, FTT, JST and JCT.
 
 use super::parameters::MinClaimStep;
 use crate::units::{DurationMs, PerMillion, Timestamp};
@@ -6,31 +6,31 @@ use crate::units::{DurationMs, PerMillion, Timestamp};
 /// Claiming times of one round of a job (KOALA, section 4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimSchedule {
-    /// JPT: when the job was placed.
+    /// JPT: the time at which the job was placed.
     pub placed_at: Timestamp,
     /// FTT: the longest transfer of its components.
     pub transfer_time: DurationMs,
     /// L of this round.
     pub l: PerMillion,
-    /// Least time between two tries.
+    /// The least time between two tries.
     pub min_step: MinClaimStep,
 }
 
 impl ClaimSchedule {
-    /// JST = JPT + FTT: when the job can start, and the last try is made.
+    /// Returns JST = JPT + FTT: the job can start then, and the last try is made.
     pub fn start_time(&self) -> Timestamp {
         self.placed_at + self.transfer_time
     }
 
-    /// JCT(0) = JPT + L x FTT: the first try.
+    /// Returns JCT(0) = JPT + L x FTT: the first try.
     pub fn first_try(&self) -> Timestamp {
         (self.placed_at + self.transfer_time.scaled(self.l)).min(self.start_time())
     }
 
-    /// The try after the one that was planned for `planned` and failed at `now`:
-    /// min(JST, base + max(L x (JST - base), least step)), with base the later of
-    /// the two (vector J-10). `None` after the last one, which is planned exactly
-    /// for the start time, however late it is made.
+    /// Returns the try after the one that was planned for `planned` and failed at `now`: min(JST,
+    /// base + max(L x (JST - base), least step)), with base the later of the two (vector J-10).
+    /// `None` after the last one, which is planned exactly for the start time, however late it is
+    /// made.
     pub fn next_try(&self, planned: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let start = self.start_time();
         if planned >= start {

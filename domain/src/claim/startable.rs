@@ -1,4 +1,4 @@
-//! Which components of a job could start now: the first half of one claiming try.
+//! The components of a job that could start now: the first half of one claiming try.
 
 use std::sync::Arc;
 
@@ -6,18 +6,17 @@ use crate::ids::{ComponentIndex, SiteName};
 use crate::resources::Resources;
 use crate::units::PerMillion;
 
-/// Where a component takes its processors: within a site the site's own partition, or the one,
-/// or several, that it asks for itself.
+/// The place where a component takes its processors: the site's own partition, or the partition, or
+/// several, that the component asks for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimPlace {
-    /// The site.
     pub site: SiteName,
-    /// Another partition than the site's own.
+    /// The partition, if it is not the site's own.
     pub partition: Option<Arc<str>>,
 }
 
 impl ClaimPlace {
-    /// The site's own partition.
+    /// Returns the site's own partition.
     pub fn own(site: SiteName) -> Self {
         Self {
             site,
@@ -29,30 +28,28 @@ impl ClaimPlace {
 /// A component that holds no processors yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedComponent {
-    /// Which.
     pub component: ComponentIndex,
-    /// Where it is placed.
     pub place: ClaimPlace,
-    /// What it needs there.
+    /// The resources that it needs there.
     pub resources: Resources,
-    /// It waits in its site's own queue, whatever is idle there.
+    /// True if it waits in its site's own queue, whatever is idle there.
     pub queued: bool,
 }
 
-/// What one try found. `started` of the job's components hold their processors
-/// already; together with these two sets they are the whole job.
+/// The result of one try. `started` of the job's components hold their processors already; with
+/// these two sets they make up the whole job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StartableComponents {
-    /// Those that can start, in decreasing size.
+    /// Components that can start, in decreasing size.
     pub now: Vec<ComponentIndex>,
-    /// Those that cannot, in decreasing size.
+    /// Components that cannot, in decreasing size.
     pub not: Vec<ComponentIndex>,
 }
 
-/// Splits components into those that their sites could start now and those that
-/// they could not: in decreasing size, each that can lowering the count for the
-/// next (KOALA, section 4.5). `idle_at` gives what a site's resource manager says is
-/// idle; a site that does not say has nothing. Those that wait in queues need nothing idle.
+/// Splits components into those that their sites could start now and those that they could not: in
+/// decreasing size, where each that can start lowers the count for the next (KOALA, section 4.5).
+/// `idle_at` returns what a site's batch system reports as idle; a site that does not report has
+/// nothing. Those that wait in queues need nothing idle.
 pub fn startable(
     mut wanted: Vec<WantedComponent>,
     mut idle_at: impl FnMut(&ClaimPlace) -> Option<Resources>,
@@ -85,8 +82,8 @@ pub fn startable(
 }
 
 impl StartableComponents {
-    /// Whether the try goes on: F = (|prev| + |now|) / |J| is at least T, where
-    /// `started` is |prev|.
+    /// Returns true if the try goes on: F = (|prev| + |now|) / |J| is at least T, where `started`
+    /// is |prev|.
     pub fn reaches(&self, threshold: PerMillion, started: usize) -> bool {
         let have = (started + self.now.len()) as u128;
         let all = have + self.not.len() as u128;

@@ -1,4 +1,4 @@
-//! What a job cost: KOALA's instants and durations (section 3).
+//! The cost of a job: KOALA's instants and durations (section 3).
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use crate::job::state::Job;
 use crate::sparse::Usual;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
-/// What is noted while a job goes its way.
+/// Times and sums that are recorded during a job's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Instants {
     /// First successful placement.
@@ -17,23 +17,23 @@ pub struct Instants {
     pub first_start_estimate: Option<Timestamp>,
     /// Job start time (JST) as estimated last.
     pub start_estimate: Option<Timestamp>,
-    /// Latest claim that succeeded: from when on all components held their processors.
+    /// Latest claim that succeeded: all components held their processors from then on.
     pub claimed: Option<Timestamp>,
-    /// When all payloads had begun.
+    /// The time at which all payloads had begun.
     pub started: Option<Timestamp>,
-    /// When all payloads had succeeded.
+    /// The time at which all payloads had succeeded.
     pub succeeded: Option<Timestamp>,
     /// Time spent in the placement queue at its latest visit.
     pub placement_time: DurationMs,
     /// Sum of the times spent in the placement queue.
     pub total_placement_time: DurationMs,
-    /// Processor-milliseconds between placement and the moment from which on a component held
-    /// its processors at its site until it began, in rounds that started, less those that it held
-    /// before and gave back: others could use them.
+    /// Processor-milliseconds that others could use, in rounds that started: from placement until a
+    /// component held its processors for the last time before it began, less those that it held
+    /// earlier and gave back.
     pub gained_processor_ms: u64,
-    /// Processor-milliseconds held without running: from that moment until the payload began or
-    /// the attempt was over, also in rounds that failed. What was over before its wrapper came to
-    /// its gate is not known to have held anything.
+    /// Processor-milliseconds held without running: from that moment until the payload began or the
+    /// attempt was over, also in rounds that failed. An attempt that was over before its wrapper
+    /// came to its gate is not known to have held any.
     pub wasted_processor_ms: u64,
     /// Of these, those held in the latest round.
     pub wasted_in_round_ms: u64,
@@ -48,7 +48,7 @@ impl Usual for Instants {
     }
 }
 
-/// What follows from them. A length is `None` until both of its ends are known.
+/// Durations that follow from the instants. A length is `None` until both of its ends are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accounting {
     /// From entering the placement queue to placement, at the latest visit.
@@ -73,14 +73,14 @@ pub struct Accounting {
     pub execution_time: Option<DurationMs>,
     /// From submission to the end.
     pub response_time: Option<DurationMs>,
-    /// Different sites of the latest round.
+    /// Number of different sites in the latest round.
     pub sites_combined: u32,
     /// Bytes that were to be moved for it, as placed.
     pub transfer_volume: Bytes,
 }
 
 impl Accounting {
-    /// Of a job as it stands.
+    /// Computes the accounting of a job in its present state.
     pub fn of(job: &Job) -> Self {
         let instants = &job.instants;
         let length = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.since(from?));

@@ -7,18 +7,19 @@ use crate::job::spec::{Input, JobSpec, RequestType};
 use crate::job::state::Job;
 use crate::placed::Placement;
 
-/// How much of a file a component reads.
+/// The portion of a file that a component reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Feed {
     /// All of it.
     #[default]
     Whole,
-    /// Its own chunk: all components that read the file in chunks have the whole of it together.
+    /// A chunk of its own: the components that read the file in chunks have the whole of it
+    /// together.
     Chunk,
 }
 
 impl Feed {
-    /// Its name in job files.
+    /// Returns its name in job files.
     pub fn as_str(self) -> &'static str {
         match self {
             Feed::Whole => "whole",
@@ -28,9 +29,9 @@ impl Feed {
 }
 
 impl JobSpec {
-    /// The chunk that a component reads of an input: `None` if it reads all of it, or is not
-    /// bound yet. `placements` are those of all components: of a flexible request the shares
-    /// count, of others what each component asks for.
+    /// Returns the chunk that a component reads of an input: `None` if it reads all of it, or is
+    /// not bound yet. `placements` are those of all components: for a flexible request the shares
+    /// count, for others the processors that each component asks for.
     pub fn chunk(&self, index: usize, input: &Input, placements: &[Placement]) -> Option<Chunk> {
         let of = input.file.bound.filter(|_| input.feed == Feed::Chunk)?;
         let part = match self.request {
@@ -46,7 +47,7 @@ impl JobSpec {
         Some(Chunk::of_part(of, part))
     }
 
-    /// A component's part of a file among all that read it in chunks.
+    /// Returns a component's part of a file among all that read it in chunks.
     pub fn part_of(&self, index: usize, of: Content) -> FilePart {
         let processors = self.components.iter().map(|component| {
             let takes_part = component
@@ -64,7 +65,7 @@ impl JobSpec {
 }
 
 impl Job {
-    /// A placed component's part of a file among all that read it in chunks.
+    /// Returns a placed component's part of a file among all that read it in chunks.
     pub fn part_of(&self, index: ComponentIndex, of: Content) -> FilePart {
         match self.spec.request {
             RequestType::Flexible(_) => {

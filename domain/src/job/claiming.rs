@@ -1,4 +1,4 @@
-//! When a job's processors are claimed, and which components still wait for theirs.
+//! Decides when a job's processors are claimed, and which components still wait for theirs.
 
 use crate::acquire::ClaimLimits;
 use crate::claim::{ClaimParameters, ClaimSchedule, MAX_PREEMPTIONS};
@@ -8,16 +8,16 @@ use crate::job::state::{AttemptState, Component, Job, JobPhase, Restart, Restart
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
-/// After this many aborted rounds a job claims all of its components or none.
+/// Aborted rounds after which a job claims all of its components or none.
 const ROUNDS_UNTIL_ATOMIC: u32 = 2;
-/// After this many rounds that held processors in vain estimated transfer times are taken to be
-/// too short.
+/// Rounds that held processors in vain after which estimated transfer times are taken to be too
+/// short.
 const ROUNDS_IN_GOOD_FAITH: u32 = 4;
-/// How often such a time is doubled at most.
+/// The most doublings of such a time.
 const MOST_DOUBLINGS: u32 = 6;
 
 impl Component {
-    /// It is restarted alone, waits for processors, and can have them.
+    /// Returns true if it is restarted alone, waits for processors, and its input is there.
     pub fn awaits_restart(&self) -> bool {
         matches!(self.run, AttemptState::Idle)
             && self.charge.is_none()
@@ -27,25 +27,25 @@ impl Component {
                 .is_some_and(|restart: &Restart| restart.step != RestartStep::Staging)
     }
 
-    /// It is restarted alone, and it is time to try for its processors.
+    /// Returns true if it is restarted alone, and it is time to try for its processors.
     pub fn is_claimable(&self, now: Timestamp) -> bool {
         self.awaits_restart() && self.restart.as_ref().is_some_and(|r| r.not_before <= now)
     }
 
-    /// Its processors are held or asked for, and not being given back.
+    /// Returns true if its processors are held or requested, and not being given back.
     pub fn is_claimed(&self) -> bool {
         self.run.may_live() && !self.given_back
     }
 }
 
 impl Job {
-    /// How long the claims of its round may take: the longest of its sites counts.
+    /// Returns the limits for the claims of its round: the longest of its sites counts.
     pub fn claim_limits(&self, parameters: &JobParameters) -> ClaimLimits {
         let placements = self.components.iter().filter_map(|c| c.placement.as_ref());
         parameters.claims_at(placements.map(|placement| &placement.site))
     }
 
-    /// The claiming times of its round; `None` before its first placement.
+    /// Returns the claiming times of its round; `None` before its first placement.
     pub fn claim_schedule(&self, parameters: &ClaimParameters) -> Option<ClaimSchedule> {
         let placed_at = self.instants.placed?;
         let start = self.instants.start_estimate?;
@@ -59,8 +59,9 @@ impl Job {
         })
     }
 
-    /// When its next claiming try is (JCT); `None` while it waits for none. A job whose
-    /// input is there is claimed at once, and no claim is earlier than it could be held.
+    /// Returns the time of its next claiming try (JCT); `None` while it waits for none. A job whose
+    /// input is there claims at once, and no job claims earlier than it could hold its processors
+    /// until the start.
     pub fn claim_time(&self, parameters: &JobParameters) -> Option<Timestamp> {
         if !self.awaits_claim() {
             return None;
@@ -76,7 +77,7 @@ impl Job {
         if let Some(begins) = begins.filter(|_| self.shares().is_none()) {
             return Some(self.next_claim.map_or(begins, |next| next.max(begins)));
         }
-        // Those of a shared reservation serve others while its input is under way.
+        // Processors of a shared reservation serve other jobs while its input is under way.
         let time = self.unpromised_claim_time(parameters)?;
         Some(begins.map_or(time, |begins| time.max(begins)))
     }
@@ -95,12 +96,12 @@ impl Job {
         }
     }
 
-    /// How much later than it could it claims for input that is under way. A round that is
-    /// aborted gives up what was transferred for it: estimates that are always a little too short
-    /// would have it begin anew for ever. Once the input is there it claims, however early that
+    /// Returns how much later than it could it claims while its input is under way. A round that is
+    /// aborted gives up what was transferred for it, so with estimates that are always a little too
+    /// short it would begin anew for ever. Once the input is there it claims, however early that
     /// is.
     fn distrust(&self, transfer_time: DurationMs) -> DurationMs {
-        // Others were aborted before they held any, or for what sites did.
+        // Other rounds were aborted before they held processors, or for faults of sites.
         let in_vain = self.setbacks.rounds.min(self.setbacks.missed_starts);
         let rounds = in_vain.saturating_sub(ROUNDS_IN_GOOD_FAITH);
         DurationMs(
@@ -110,8 +111,8 @@ impl Job {
         )
     }
 
-    /// When a component that was claimed at `since` must be at its gate. One that waits in its
-    /// site's queue has the patience of its round, however often it is submitted.
+    /// Returns the time by which a component that was claimed at `since` must be at its gate. A
+    /// component in its site's queue has the patience of its round, however often it is submitted.
     pub fn ready_by(
         &self,
         component: &Component,
@@ -127,7 +128,8 @@ impl Job {
         from.unwrap_or(since) + acquisition.ready_within(claims)
     }
 
-    /// When a claimed component has waited, or held its processors, for long enough.
+    /// Returns the time at which a claimed component has waited, or held its processors, for long
+    /// enough.
     pub fn claim_ends(
         &self,
         component: &Component,
@@ -140,7 +142,7 @@ impl Job {
         }
     }
 
-    /// Whether a component is still to be claimed, and none is being given back.
+    /// Returns true if a component is still to be claimed, and none is being given back.
     pub fn awaits_claim(&self) -> bool {
         match self.phase {
             JobPhase::Placed { .. } => true,
@@ -152,7 +154,7 @@ impl Job {
         }
     }
 
-    /// Components that have no processors yet and wait for them.
+    /// Iterates over components that wait for processors and have none yet.
     pub fn unclaimed(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
         let runs = matches!(self.phase, JobPhase::Running { .. });
         let waits = move |index| runs || !self.begins_later(index);
@@ -163,7 +165,7 @@ impl Job {
             .filter(move |index| waits(*index))
     }
 
-    /// Whether a component that is restarted alone waits for its input.
+    /// Returns true if a component that is restarted alone waits for its input.
     pub fn is_staging(&self) -> bool {
         self.components
             .iter()
@@ -171,24 +173,24 @@ impl Job {
             .any(|restart: &Restart| restart.step == RestartStep::Staging)
     }
 
-    /// Components that are restarted alone, and have not begun anew.
+    /// Iterates over components that are restarted alone and have not begun again.
     pub fn restarting(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
         self.indexed()
             .filter(|(_, c)| c.restart.is_some())
             .map(|(index, _)| index)
     }
 
-    /// Whether it may give way to a job of a higher class: not for ever, and not if its
-    /// payload may have begun and must not run twice.
+    /// Returns true if it may be preempted by a job of a higher priority: not for ever, and not if
+    /// its payload may have begun and must not run twice.
     pub fn may_be_preempted(&self) -> bool {
         let once = bug(Bug::PreemptOnce);
         let may_run_again = self.spec.rerunnable || self.start_at.is_none() || once;
-        // What was promised to it is nobody else's.
+        // Reserved processors belong to nobody else.
         let is_promised = self.reservations_begin().is_some();
         may_run_again && !is_promised && self.setbacks.preemptions < MAX_PREEMPTIONS
     }
 
-    /// T for this job: a job that was aborted again and again takes all or nothing.
+    /// Returns T for this job: a job that was aborted again and again takes all or nothing.
     pub fn claim_threshold(&self, parameters: &ClaimParameters) -> PerMillion {
         if self.setbacks.rounds >= ROUNDS_UNTIL_ATOMIC {
             PerMillion::ONE

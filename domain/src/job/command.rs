@@ -1,4 +1,4 @@
-//! What can be asked of a job, and what the shell tells it.
+//! Commands to a job: requests of users and other actors, and reports of what was observed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::reserve::flexco::{FlexPlan, PartsPlan};
 use crate::reserve::{Ranking, ReservationOutcome, Serial};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
-/// A command to one job.
+/// A command to one job, from a user or another actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobCommand {
-    /// The job's actor was rebuilt: what was under way may or may not have happened.
+    /// The job's actor was rebuilt: calls that were under way may or may not have taken effect.
     Recover {
         /// By component: how long a submission may still take effect at its site.
         settle: Vec<DurationMs>,
@@ -27,322 +27,311 @@ pub enum JobCommand {
     Place {
         /// By component.
         placements: Vec<Placement>,
-        /// What chose them; `None` where nobody keeps that.
+        /// The policy that chose them; `None` where nobody keeps that.
         by: Option<PlacedBy>,
     },
-    /// It wants a reservation: these sites may be asked, the best first.
+    /// The job wants a reservation: these sites may be asked, the best first.
     Reserve {
-        /// By component: where it would go.
+        /// By component: its possible placements.
         candidates: Vec<Vec<Placement>>,
-        /// By component: where it would go that grants no reservations; nothing if it is not to.
+        /// By component: placements at sites that grant no reservations; empty if it must not go
+        /// there.
         unreserved: Vec<Vec<Placement>>,
-        /// By component: how the sites were put in order, if the job says by what.
+        /// By component: the ranking of its sites, if the job has preferences.
         rankings: Vec<Ranking>,
-        /// What was to be promised to it when that was found.
+        /// The job's terms when this was found; the command is stale if they have changed since.
         wish: Option<ReservationTerms>,
     },
-    /// It is flexible and wants a reservation: sites could hold these parts of it.
+    /// The job is flexible and wants a reservation: sites have room for these parts of it.
     Divide {
-        /// When its reservations would begin, in which shape, and how much at which site. If it
-        /// begins later than is accepted, sites are asked when they would grant it.
+        /// The start, the shape, and how much goes to which site. If the start is later than is
+        /// accepted, sites are asked when they would grant it.
         plan: FlexPlan,
-        /// By part: where it would go.
+        /// The placement of each part.
         placements: Vec<Placement>,
-        /// What was to be promised to it when that was found.
+        /// The job's terms when this was found; the command is stale if they have changed since.
         wish: Option<ReservationTerms>,
     },
-    /// A site answered a question about a reservation.
+    /// A site answered a call about a reservation.
     ReservationAnswered {
-        /// Which question.
+        /// The number of the call.
         question: u32,
         /// The answer.
         outcome: ReservationOutcome,
     },
-    /// The site is not asked: its user may hold only so many processors there at a time.
+    /// The site is not called: its user may reserve only so many processors there at a time.
     WithholdReservation {
-        /// Which question.
+        /// The number of the call.
         question: u32,
-        /// So many.
+        /// The most processors that the user may reserve there at a time.
         most: u32,
-        /// From when on it may be asked; `None`: never for what is wanted.
+        /// The earliest time at which it may be asked; `None`: never for what is wanted.
         next: Option<Timestamp>,
     },
-    /// There is no place for it, now or later: within the reservation that it named, or for a
-    /// flexible job at any site that would promise it a start.
+    /// There is no place for the job, now or later: within the shared reservation that it names, or
+    /// for a flexible job at any site that would reserve processors for it.
     LoseReservation {
-        /// Why, for people.
+        /// The reason, for people.
         reason: Arc<str>,
-        /// What was to be promised to it when that was found.
+        /// The job's terms when this was found; the command is stale if they have changed since.
         wish: Option<ReservationTerms>,
     },
-    /// A site does not hold what it promised to one of its components any more.
+    /// A site no longer has the reservation of one of its components.
     ReservationGone {
         /// The site.
         site: SiteName,
-        /// Of which reservation.
+        /// The number of the reservation.
         serial: Serial,
     },
-    /// A user wants another start to be promised, or none any more.
+    /// A user wants another start for its reservations, or no reservation any more.
     ChangeReservation {
-        /// What is wanted; `None`: nothing.
+        /// The new terms; `None`: no reservation.
         wish: Option<ReservationTerms>,
-        /// Who.
+        /// The key that asked for it.
         by: KeyName,
     },
-    /// It could start earlier than it is promised, or on fewer sites.
+    /// The job could start earlier than its reservations do, or run on fewer sites.
     BringForward {
-        /// When its reservations would begin, and by part of them at which site.
+        /// The start, and the site of each part.
         plan: PartsPlan,
-        /// The sites that have more free than before.
+        /// Sites that have more free than before.
         freed: Vec<SiteName>,
     },
-    /// It is flexible, and could be complete earlier than is promised, or as early on fewer sites.
+    /// The job is flexible, and could be complete earlier than its reservations allow, or as early
+    /// on fewer sites.
     DivideAnew {
-        /// When its reservations would begin, in which shape, and how much at which site.
+        /// The start, the shape, and how much goes to which site.
         plan: FlexPlan,
-        /// By part: where it would go.
+        /// The placement of each part.
         placements: Vec<Placement>,
-        /// The sites that have more free than before.
+        /// Sites that have more free than before.
         freed: Vec<SiteName>,
     },
-    /// Look at the clock, and at what others know.
+    /// Checks the clock and the state of others.
     Look(ExternalState),
-    /// It is time to claim processors: what the claimer found, and what others know.
+    /// It is time to claim processors: the claimer's plan, and the state of others.
     Claim(ClaimTry, ExternalState),
-    /// A job of a higher class takes the processors.
-    Preempt {
-        /// Which job.
-        by: JobId,
-    },
+    /// A job of a higher priority takes the processors.
+    Preempt { by: JobId },
     /// A submission was answered.
     SubmitAnswered {
-        /// Of which component.
         component: ComponentIndex,
-        /// Of which attempt.
         attempt: Attempt,
         /// The answer.
         answer: SubmitAnswer,
     },
     /// A look-up by tag was answered.
     LookUpAnswered {
-        /// Of which component.
         component: ComponentIndex,
-        /// Of which attempt.
         attempt: Attempt,
-        /// When it was asked.
+        /// The time of the look-up.
         asked_at: Timestamp,
-        /// The number under which it was found.
+        /// The number that the batch system gave it; `None` if it was not found.
         found: Option<LrmId>,
     },
-    /// The site's status speaks of an attempt.
+    /// The status of a site shows an attempt.
     AttemptObserved {
-        /// Of which component.
         component: ComponentIndex,
-        /// Of which attempt.
         attempt: Attempt,
-        /// When the site was asked.
+        /// The time of the status request.
         asked_at: Timestamp,
-        /// What the site's clock said.
+        /// Times by the site's clock.
         times: SiteTimes,
-        /// What it is doing.
+        /// The state that the site shows.
         sighting: Sighting,
     },
-    /// A gate was decided.
+    /// The gate of an attempt was decided.
     GateAnswered {
-        /// Of which component.
         component: ComponentIndex,
-        /// Of which attempt.
         attempt: Attempt,
-        /// It is open; else it had been closed for ever.
+        /// True if it is open; false if it had been closed for ever.
         open: bool,
     },
-    /// The site's record has the charge.
+    /// The site has recorded the charge.
     ChargeRecorded {
-        /// Of which component.
         component: ComponentIndex,
-        /// Of which attempt.
         attempt: Attempt,
     },
     /// An output was read.
     OutputRead {
-        /// Of which component.
         component: ComponentIndex,
         /// Position among its outputs.
         output: u32,
-        /// Its content, or why the site says that there is none.
+        /// The content, or the site's reason why there is none.
         content: Result<Content, Arc<str>>,
     },
     /// An output is at its site, and the catalogue knows it.
     OutputRegistered {
-        /// Of which component.
         component: ComponentIndex,
         /// Position among its outputs.
         output: u32,
     },
-    /// Enough placement tries failed: one class up.
+    /// Enough placement tries failed: the job goes one priority up.
     Promote {
-        /// The class above the one in which they were counted.
+        /// The priority above the one in which the tries were counted.
         to: Priority,
     },
     /// Too many placement tries failed.
     GiveUpPlacement {
-        /// How many tries it had.
+        /// The number of tries.
         tries: u32,
     },
-    /// An operator empties this site: leave it, if no payload has begun.
+    /// An operator drains this site: the job leaves it if no payload has begun.
     LeaveSite(SiteName),
-    /// A user changes its class.
+    /// A user changes its priority.
     SetPriority(Priority, KeyName),
-    /// A user does not want it placed.
+    /// A user freezes it: it is not placed.
     Freeze(KeyName),
-    /// A user wants it placed again.
+    /// A user thaws it.
     Thaw(KeyName),
-    /// A user does not want it any more.
+    /// A user cancels it.
     Cancel(KeyName),
-    /// A user does not want it any more, and gives up what may still run of it at sites
-    /// from which nothing is heard. Nothing of it is ever placed again.
+    /// A user cancels it, and abandons attempts at sites that are silent, though they may still
+    /// run. Nothing of the job is ever placed again.
     Abandon {
-        /// Who.
+        /// The key that asked for it.
         by: KeyName,
-        /// Those sites.
+        /// The sites that are silent.
         silent: BTreeSet<SiteName>,
     },
-    /// Somebody was told that it has ended, or nobody tries to tell them any more.
+    /// A message that the job has ended was delivered, or given up.
     EndTold {
-        /// Who.
+        /// The receiver of the message.
         target: TargetName,
-        /// Why they could not be told; `None` if they were.
+        /// The reason why it could not be delivered; `None` if it was.
         problem: Option<Arc<str>>,
     },
-    /// Somebody was told of its promised start, or nobody tries to tell them any more.
+    /// A message about its reserved start was delivered, or given up.
     NoticeTold {
-        /// Which notice.
+        /// The number of the notice.
         notice: u32,
-        /// Who.
+        /// The receiver of the message.
         target: TargetName,
-        /// Why they could not be told; `None` if they were.
+        /// The reason why it could not be delivered; `None` if it was.
         problem: Option<Arc<str>>,
     },
-    /// It made an actor panic again and again.
+    /// The actor of the job panicked again and again: nothing is done for it until it is released.
     Hold(Arc<str>),
-    /// An operator lets it go on.
+    /// An operator releases it.
     Release(KeyName),
 }
 
-/// What others know that a job depends on.
+/// State of others that a job depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExternalState {
-    /// How its input is doing.
+    /// The state of its input.
     pub inputs: Inputs,
-    /// Components whose site does not answer, and since when.
+    /// Components whose site does not answer, with the time since when.
     pub unreachable: Vec<(ComponentIndex, Timestamp)>,
-    /// Components whose site is no longer in the configuration, and since when we run without it.
+    /// Components whose site is no longer in the configuration, with the time since when the server
+    /// runs without it.
     pub removed: Vec<(ComponentIndex, Timestamp)>,
-    /// A component that waits for processors of a job that waits for ours, and that job,
-    /// which was submitted earlier.
+    /// A component that waits for processors of a job that waits for ours, and that job, which was
+    /// submitted earlier.
     pub yields: Option<(ComponentIndex, JobId)>,
     /// Outputs that cannot be brought to their sites.
     pub stranded: Vec<Stranded>,
 }
 
-/// An output that its site does not take: of which component, its position, and why.
+/// An output that its site does not take: the component, the output's position, and the reason.
 pub type Stranded = (ComponentIndex, u32, Arc<str>);
 
-/// How the input of a round is doing.
+/// The state of the input of a round.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Inputs {
     /// Nothing is known yet.
     #[default]
     Unknown,
-    /// All there.
+    /// All input is there.
     Here,
-    /// On the way.
+    /// Input is on its way and arrives at this time.
     Expected(Timestamp),
-    /// Some cannot be brought: every replica failed, or the destination does.
+    /// Some input cannot be brought: every replica failed, or the destination does.
     Lost {
-        /// Why.
+        /// The reason, for people.
         detail: Arc<str>,
         /// Components that need what is lost.
         components: Vec<ComponentIndex>,
-        /// It is their site that cannot take it.
+        /// True if the site of the components cannot take it.
         at_site: bool,
     },
 }
 
-/// How a site answered a submission.
+/// The answer of a site to a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubmitAnswer {
-    /// Acknowledged.
+    /// The site acknowledged it.
     Accepted(LrmId),
-    /// The site said no, without blaming the job.
+    /// The site refused, without blaming the job.
     Refused(Arc<str>),
     /// The site never takes such a component.
     Unfit(Arc<str>),
-    /// A limit of the site is reached, or it does not let us in now: nobody's error.
+    /// A limit of the site is reached, or the site does not let us in now: nobody's error.
     Full(Arc<str>),
-    /// It never left, as the site takes none of its owner's jobs for a while.
+    /// It was not sent: the site takes none of its owner's jobs for a while.
     Barred(Arc<str>),
-    /// It never left.
+    /// It was not sent.
     NotSent(Arc<str>),
-    /// Perhaps it arrived; it cannot take effect after this long.
+    /// It may have arrived; it cannot take effect after this long.
     Unknown(DurationMs),
 }
 
 /// Times of an attempt by the clock of its site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SiteTimes {
-    /// How far that clock was ahead of ours when the site answered.
+    /// The lead of that clock over ours when the site answered.
     pub clock: ClockSkew,
-    /// When the payload began, if it has and the site says so.
+    /// The begin of the payload, if it has begun and the site says when.
     pub began_at: Option<Timestamp>,
-    /// When the batch system started it, if it has and the site says so.
+    /// The time at which the batch system started it, if it has and the site says when.
     pub held_at: Option<Timestamp>,
 }
 
-/// What a site's status says of an attempt.
+/// The state of an attempt as its site shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sighting {
     /// The site answered and knows nothing of it.
     Absent,
-    /// Is being started, or waits for that without being known to.
+    /// The attempt is being started, or waits for that without being known to.
     Pending,
-    /// Waits in the resource manager's queue, which expects to start it at this time, by our
-    /// clock, if it says so.
+    /// The attempt waits in the queue of the batch system, which expects to start it at this time,
+    /// by our clock, if it says so.
     Queued(Option<Timestamp>),
-    /// Waits at its gate.
+    /// The attempt waits at its gate, on this host.
     Ready(Arc<str>),
-    /// Its payload runs.
+    /// The payload runs, on this host.
     Begun(Arc<str>),
-    /// Its payload exited with success.
+    /// The payload exited with success.
     Succeeded,
-    /// Its payload ended in another way.
+    /// The payload ended in another way.
     Failed(Arc<str>),
-    /// Its gate is closed for ever; it never ran.
+    /// The gate is closed for ever; the attempt never ran.
     Void,
-    /// Its gate was opened when the others of its round could not be joined any more; it never
-    /// ran.
+    /// The gate was opened when the others of the round could not be joined any more; the attempt
+    /// never ran.
     TooLate,
-    /// Its site ended it, or kept it from running, for a reason that is nobody's error.
+    /// The site ended it, or kept it from running, for a reason that is nobody's error.
     Taken(Arc<str>),
-    /// Waits for what its site never will give it: nobody's error, and no place to wait.
+    /// The attempt waits for resources that its site will never give it: nobody's error, but it
+    /// must not wait there.
     NeverRuns(Arc<str>),
-    /// Lost without a word.
+    /// It disappeared without a report.
     Vanished(Arc<str>),
 }
 
-/// Why a command changes nothing.
+/// The reason why a command changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum JobRejection {
-    /// It speaks of an attempt or a phase that is over.
+    /// It is about an attempt or a phase that is over.
     #[error("out of date")]
     Stale,
     /// The job has ended.
     #[error("the job has ended")]
     Ended,
-    /// It cannot be done as the job stands, for this reason.
+    /// It cannot be done in the job's present state, for this reason.
     #[error("{0}")]
     Impossible(&'static str),
-    /// It is so already.
+    /// The job is already as wanted.
     #[error("it is so already")]
     AlreadySo,
 }

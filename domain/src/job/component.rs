@@ -1,4 +1,4 @@
-//! The components of a placed job: where they go, and what their attempts are doing.
+//! The components of a placed job: their placements and attempts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,40 +13,41 @@ use crate::planted::{Bug, bug};
 use crate::resources::{GFLOPS, Resources};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
-/// One component of a placed job.
+/// A component of a placed job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Component {
-    /// Where it goes in this round.
+    /// The placement in this round.
     pub placement: Option<Placement>,
     /// Number of its latest attempt; never used twice.
     pub attempt: Attempt,
-    /// What its latest attempt is doing.
+    /// The state of the latest attempt.
     pub run: AttemptState,
-    /// From when on its latest attempt holds processors, by our clock, and that is not counted as
-    /// wasted yet; `None` unless it is known to hold some and its payload has not begun.
+    /// The time from which on its latest attempt holds processors that are not yet counted as
+    /// wasted, by our clock; `None` unless it is known to hold some and its payload has not begun.
     pub held_since: Option<Timestamp>,
-    /// It lost its processors or gives them back: its attempt is being ended, and it may be
+    /// True if it lost its processors or gives them back: its attempt is being ended, and it may be
     /// claimed again in the same round.
     pub given_back: bool,
-    /// Its latest attempt is owed to its site's record: an error to charge.
+    /// An error of its latest attempt that its site's record does not have yet.
     pub charge: Option<SiteCharge>,
-    /// Sites where it failed through the site since it was placed; avoided at the next
-    /// placement while others can hold it.
+    /// Sites that failed it since it was placed; the next placement avoids them while others can
+    /// take it.
     pub avoid: BTreeSet<SiteName>,
-    /// Its outputs that are brought to sites, by position in the specification.
+    /// States of its outputs that are brought to sites, by position in the specification.
     pub collected: Vec<Collected>,
-    /// Its latest attempt whose payload began, of this round or an earlier one.
+    /// The latest attempt whose payload began, of this round or an earlier one.
     pub began: Option<Began>,
-    /// It failed while the job ran, and is restarted alone; until its payload begins anew. Or it
-    /// begins later than the others, and its job has started without it.
+    /// Set while it is restarted alone, from its failure in a running job until its payload begins
+    /// again. Also set if it begins later than the others, and its job has started without it.
     pub restart: Option<Restart>,
-    /// The last moment at which its payload may begin with the others of its round, by its
-    /// site's clock; known once the start is decided.
+    /// The last moment at which its payload may begin with the others of its round, by its site's
+    /// clock; set once the start is decided.
     pub start_by: Option<Timestamp>,
-    /// Its next attempt is to begin at its site no earlier than this, by our clock: nobody needs
-    /// it before.
+    /// The earliest time at which its next attempt is to begin at its site, by our clock: nobody
+    /// needs it before.
     pub not_before: Option<Timestamp>,
-    /// Who made its attempts where it was not us: each time the store was imported, in order.
+    /// The control planes that made its attempts where it was not us, one for each import of the
+    /// store, in order.
     pub origins: Vec<AttemptOrigin>,
 }
 
@@ -60,7 +61,7 @@ pub struct AttemptOrigin {
 }
 
 impl Component {
-    /// How it gets its processors.
+    /// Returns the way in which it gets its processors.
     pub fn acquisition(&self) -> Acquisition {
         self.placement
             .as_ref()
@@ -68,13 +69,13 @@ impl Component {
             .unwrap_or_default()
     }
 
-    /// Whether it waits in its site's own queue, as is meant.
+    /// Returns true if it is known to wait in its site's own queue.
     pub fn waits_at_site(&self) -> bool {
         self.run.waits_at_site()
     }
 
-    /// For how long it has waited at its gate since the last moment at which it might begin
-    /// with the others, by its site's clock; `now` is ours. Zero if that is to come.
+    /// Returns how long it has waited at its gate since the last moment at which it might begin
+    /// with the others, by its site's clock; `now` is ours. Zero if that moment is to come.
     pub fn past_start(&self, now: Timestamp) -> DurationMs {
         match (&self.run, self.start_by) {
             (
@@ -87,140 +88,134 @@ impl Component {
         }
     }
 
-    /// Whose tag an attempt carries, given ours.
+    /// Returns the instance in the tag of an attempt, given ours.
     pub fn instance_of(&self, attempt: Attempt, ours: InstanceId) -> InstanceId {
         self.origin_of(attempt).unwrap_or(ours)
     }
 
-    /// Whose tag an attempt carries, if it is not ours.
+    /// Returns the instance in the tag of an attempt, if it is not ours.
     pub fn origin_of(&self, attempt: Attempt) -> Option<InstanceId> {
         let origin = self.origins.iter().find(|origin| attempt <= origin.last);
         origin.map(|origin| origin.instance)
     }
 }
 
-/// A component on its way to run again, or for the first time, while the others go on.
+/// A component that is started again, or for the first time, while the others go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restart {
-    /// How far it is.
+    /// The next step.
     pub step: RestartStep,
-    /// When it came to this step, or when its processors were claimed.
+    /// The time of this step, or of the claim of its processors.
     pub since: Timestamp,
-    /// Tries to find or to claim processors that failed since its payload ended.
+    /// Tries to place or claim it that failed since its payload ended.
     pub tries: u32,
-    /// No try before.
+    /// The earliest time of the next try.
     pub not_before: Timestamp,
 }
 
-/// How far a restarted component is on its way to its processors.
+/// The steps of a restarted component on its way to its processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartStep {
-    /// It has no site yet: the one where it failed is only remembered.
+    /// It has no new site yet: its placement still names the site where it failed.
     ToPlace,
     /// It has a site, and its input is on the way there.
     Staging,
-    /// Its input is there: its processors can be claimed, or are.
+    /// The input is there: its processors can be claimed, or are.
     Staged,
 }
 
 /// An attempt whose payload began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Began {
-    /// Where.
     pub site: SiteName,
-    /// Which.
     pub attempt: Attempt,
-    /// When, by its site's clock, where the site says so.
+    /// The begin by its site's clock, where the site reports it.
     pub at: Option<Timestamp>,
 }
 
-/// What an attempt is doing, as far as we know it for certain.
+/// The state of an attempt, as far as we know it for certain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum AttemptState {
     /// There is no attempt in this round.
     #[default]
     Idle,
-    /// To be submitted.
+    /// It is to be submitted.
     Intended {
-        /// Since when.
+        /// The time of the last change.
         at: Timestamp,
     },
-    /// Perhaps submitted: to be looked up by its tag.
+    /// It may have been submitted: it is to be looked up by its tag.
     Uncertain {
-        /// The submission cannot take effect after this time.
+        /// The time after which the submission cannot take effect.
         settled_at: Timestamp,
-        /// Times it was asked for after that and was not there.
+        /// Look-ups after that time that did not find it.
         absences: u8,
-        /// Not asked again before.
+        /// The earliest time of the next look-up.
         look_at: Timestamp,
     },
-    /// Acknowledged by the resource manager.
+    /// The batch system acknowledged it.
     Submitted {
-        /// Its number there.
+        /// The number that the batch system gave it.
         lrm_id: LrmId,
-        /// When it was acknowledged.
+        /// The time of the acknowledgement.
         at: Timestamp,
-        /// Times it was asked for and was not there.
+        /// Look-ups that did not find it.
         absences: u8,
-        /// It waits in its site's queue, as is meant; `None` while it is expected to start.
+        /// Set while it waits in its site's own queue; `None` while it is expected to start.
         waits: Option<Waits>,
     },
-    /// Its wrapper waits at the gate.
+    /// The wrapper waits at the gate.
     AtGate {
-        /// Its number there.
+        /// The number that the batch system gave it.
         lrm_id: LrmId,
-        /// Its host.
         host: Arc<str>,
-        /// Since when, by our clock.
+        /// The time since when, by our clock.
         since: Timestamp,
-        /// How far its site's clock is ahead of ours, as compared in this life of ours. `None`:
-        /// we were away, and the site has not said since that it still waits there.
+        /// The lead of its site's clock over ours, as compared in this epoch. `None`: the server
+        /// was down, and the site has not said since that the attempt still waits there.
         clock: Option<ClockSkew>,
     },
-    /// Its gate is open; it is not yet seen to have begun.
+    /// The gate is open; the payload is not yet seen to have begun.
     Opened {
-        /// Its number there.
+        /// The number that the batch system gave it.
         lrm_id: LrmId,
-        /// Its host.
         host: Arc<str>,
-        /// Since when.
+        /// The time of the last change.
         at: Timestamp,
     },
-    /// Its payload runs.
+    /// The payload runs.
     Running {
-        /// Its number there.
+        /// The number that the batch system gave it.
         lrm_id: LrmId,
-        /// Its host.
         host: Arc<str>,
-        /// Since when, by our clock.
+        /// The time since when, by our clock.
         since: Timestamp,
     },
     /// It is over, and nothing of it lives.
     Ended {
-        /// How.
         how: AttemptEnding,
-        /// When we knew.
+        /// The time at which we knew.
         at: Timestamp,
     },
 }
 
-/// An attempt that waits in its site's own queue, and is neither starting nor lost.
+/// An attempt that waits in its site's own queue, neither starting nor lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waits {
-    /// Since when, by our clock.
+    /// The time since when, by our clock.
     pub since: Timestamp,
-    /// When its site expects to start it, by our clock, if it says so.
+    /// The start that its site expects, by our clock, if it says so.
     pub expected_start: Option<Timestamp>,
-    /// When the site was first heard to say that; `None` where an older version noted it.
+    /// The time of the first report of that start; `None` in records of an older version.
     pub told_at: Option<Timestamp>,
 }
 
-/// How an attempt ended.
+/// The end of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttemptEnding {
-    /// With success.
+    /// It succeeded.
     Succeeded,
-    /// With this exit code or signal, or another way of its own.
+    /// It failed, with this exit code or signal, or in another way of its own.
     Failed(Arc<str>),
     /// It never ran: refused, void, or never arrived.
     NeverRan(Arc<str>),
@@ -228,13 +223,13 @@ pub enum AttemptEnding {
     Lost(Arc<str>),
     /// We ended it.
     Killed,
-    /// Its site did not answer, and the job or its user said not to wait. It may still run;
-    /// the site's reconciliation ends it on sight.
+    /// It was given up: its site did not answer, and the job or its user said not to wait. It may
+    /// still run; the site's reconciliation ends it on sight.
     Abandoned,
 }
 
 impl AttemptState {
-    /// The resource manager's number, where known.
+    /// Returns its number in the batch system, where known.
     pub fn lrm_id(&self) -> Option<&LrmId> {
         match self {
             AttemptState::Submitted { lrm_id, .. }
@@ -248,22 +243,22 @@ impl AttemptState {
         }
     }
 
-    /// Whether it waits at its gate, as its site has said since we were away.
+    /// Returns true if it waits at its gate, and its site has said so in this epoch.
     pub fn is_confirmed_ready(&self) -> bool {
         matches!(self, AttemptState::AtGate { clock: Some(_), .. })
     }
 
-    /// Whether it waits in its site's own queue, as is meant.
+    /// Returns true if it is known to wait in its site's own queue.
     pub fn waits_at_site(&self) -> bool {
         matches!(self, AttemptState::Submitted { waits: Some(_), .. })
     }
 
-    /// Whether something of it may exist at the site.
+    /// Returns true if something of it may exist at the site.
     pub fn may_live(&self) -> bool {
         !matches!(self, AttemptState::Idle | AttemptState::Ended { .. })
     }
 
-    /// Whether its payload is known to have begun.
+    /// Returns true if its payload is known to have begun.
     pub fn has_begun(&self) -> bool {
         match self {
             AttemptState::Running { .. } => true,
@@ -279,7 +274,7 @@ impl AttemptState {
         }
     }
 
-    /// Its name in answers and tables.
+    /// Returns its name in answers and tables.
     pub fn as_str(&self) -> &'static str {
         match self {
             AttemptState::Idle => "idle",
@@ -309,21 +304,21 @@ pub struct SiteCharge {
     pub site: SiteName,
     /// The attempt that failed.
     pub attempt: Attempt,
-    /// What happened.
+    /// The fault.
     pub detail: Arc<str>,
 }
 
 /// An output on its way to the site that keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Collected {
-    /// Its content, once it was read.
+    /// The content, once it was read.
     pub content: Option<Content>,
-    /// The target has it, whole, and the catalogue knows it.
+    /// True once its site has it, whole, and the catalogue knows it.
     pub done: bool,
 }
 
 impl Job {
-    /// The tag of a component's latest attempt, given our instance.
+    /// Returns the tag of a component's latest attempt, given our instance.
     pub fn tag(&self, ours: InstanceId, index: ComponentIndex) -> AttemptTag {
         let attempt = self
             .components
@@ -332,7 +327,7 @@ impl Job {
         self.tag_of(ours, index, attempt)
     }
 
-    /// The tag of one of a component's attempts, given our instance.
+    /// Returns the tag of one of a component's attempts, given our instance.
     pub fn tag_of(&self, ours: InstanceId, index: ComponentIndex, attempt: Attempt) -> AttemptTag {
         let component = self.components.get(index.0 as usize);
         let instance = component.map_or(ours, |component| component.instance_of(attempt, ours));
@@ -344,7 +339,7 @@ impl Job {
         }
     }
 
-    /// Components with their indexes.
+    /// Iterates over the components with their indexes.
     pub fn indexed(&self) -> impl Iterator<Item = (ComponentIndex, &Component)> {
         self.components
             .iter()
@@ -352,8 +347,8 @@ impl Job {
             .map(|(i, c)| (ComponentIndex(i as u32), c))
     }
 
-    /// What was asked for a component: its own description, or the one that all
-    /// components of a flexible request share.
+    /// Returns the specification of a component: its own, or the one that all components of a
+    /// flexible request share.
     pub fn spec_of(&self, index: ComponentIndex) -> Option<&ComponentSpec> {
         match self.spec.request {
             RequestType::Flexible(_) => self.spec.components.first(),
@@ -363,19 +358,20 @@ impl Job {
         }
     }
 
-    /// Components with their indexes and what was asked for each.
+    /// Iterates over the components with their indexes and specifications.
     pub fn specified(&self) -> impl Iterator<Item = (ComponentIndex, &Component, &ComponentSpec)> {
         self.indexed().filter_map(|(index, component)| {
             self.spec_of(index).map(|spec| (index, component, spec))
         })
     }
 
-    /// What a component takes of its site: as asked for, or its share of the total.
+    /// Returns the resources that a component takes of its site: as requested, or its share of the
+    /// total.
     pub fn resources_of(&self, index: ComponentIndex) -> Option<Resources> {
         Some(self.asked_of(index)?.countable())
     }
 
-    /// What its processors must do together, in GFLOPS.
+    /// Returns the computing power that its processors must have together, in GFLOPS.
     pub fn gflops_of(&self, index: ComponentIndex) -> Option<u64> {
         Some(self.asked_of(index)?.other(GFLOPS))
     }
@@ -388,7 +384,7 @@ impl Job {
         Some(share.map_or_else(|| asked.clone(), |share| asked.portion(share)))
     }
 
-    /// Processors that a component gets at its site.
+    /// Returns the processors that a component gets at its site.
     pub fn processors_of(&self, index: ComponentIndex) -> u32 {
         let component = self.components.get(index.0 as usize);
         let share = component.and_then(|component| component.placement.as_ref()?.share);
@@ -398,24 +394,24 @@ impl Job {
         })
     }
 
-    /// A component's name; those of a flexible request are numbered from 1.
+    /// Returns a component's name; those of a flexible request are numbered from 1.
     pub fn name_of(&self, index: ComponentIndex) -> Option<String> {
         self.spec.name_of(index, self.components.len())
     }
 
-    /// How many components it has; of a flexible request 1 before its first placement.
+    /// Returns the number of its components; for a flexible request 1 before its first placement.
     pub fn component_count(&self) -> usize {
         self.components.len().max(self.spec.components.len())
     }
 
-    /// Whether something of it may live at a site.
+    /// Returns true if something of it may live at a site.
     pub fn may_live_anywhere(&self) -> bool {
         self.components
             .iter()
             .any(|component| component.run.may_live())
     }
 
-    /// Different sites of its components.
+    /// Counts the different sites of its components.
     pub fn sites_combined(&self) -> u32 {
         let placements = self.components.iter().filter_map(|c| c.placement.as_ref());
         placements
@@ -424,14 +420,14 @@ impl Job {
             .len() as u32
     }
 
-    /// Whether a site's record is still to have an error of it.
+    /// Returns true if a site has not yet recorded an error of it.
     pub fn owes_charges(&self) -> bool {
         self.components
             .iter()
             .any(|component| component.charge.is_some())
     }
 
-    /// Who is still to be told that it has ended.
+    /// Iterates over the receivers to whom its end is still to be reported.
     pub fn untold(&self) -> impl Iterator<Item = &TargetName> {
         let ended = self.is_final();
         self.spec
@@ -441,7 +437,7 @@ impl Job {
             .filter(move |_| ended)
     }
 
-    /// When it ended, if it has.
+    /// Returns the time at which it ended, if it has.
     pub fn ended_at(&self) -> Option<Timestamp> {
         match self.phase {
             JobPhase::Finished { at }
@@ -451,7 +447,7 @@ impl Job {
         }
     }
 
-    /// Components of which something may live at one of these sites.
+    /// Iterates over the components of which something may live at one of these sites.
     pub fn living_at(&self, sites: &BTreeSet<SiteName>) -> impl Iterator<Item = ComponentIndex> {
         let there = |component: &Component| {
             let placement = component.placement.as_ref();
@@ -463,8 +459,8 @@ impl Job {
         living.map(|(index, _)| index)
     }
 
-    /// Whether a component of it has a site, or had one when it ended: a job has sites for all
-    /// of them at once, but one that is restarted alone may have none for a while.
+    /// Returns true if a component of it has a site, or had one when it ended: a job gets sites for
+    /// all components at once, but a component that is restarted alone may have none for a while.
     pub fn is_placed(&self) -> bool {
         !matches!(self.phase, JobPhase::Queued { .. })
             && self
@@ -473,7 +469,7 @@ impl Job {
                 .any(|component| component.placement.is_some())
     }
 
-    /// Whether nothing can happen to it any more.
+    /// Returns true if nothing can happen to it any more.
     pub fn is_final(&self) -> bool {
         self.phase.kind().is_final()
     }

@@ -1,14 +1,15 @@
-//! Jobs that hold processors which others of them wait for, in a ring: none would ever start.
+//! Finds rings of jobs, each with processors that another of them waits for: none would ever start.
 
 use std::collections::BTreeSet;
 
 use crate::ids::{ComponentIndex, JobId, SiteName};
 use crate::job::state::{AttemptState, Component, Job, JobPhase};
 
-/// The component with which a job gives way, and to whom: it waits in its site's queue, and
-/// one of `others` holds processors there, and waits for some at a site where this job holds
-/// some, or where one holds that waits for this job, and so on; all of them were submitted
-/// earlier. So of those in a ring exactly the last gives way, and the first of all never does.
+/// Returns the component with which a job gives way, and the job to which it does. The component
+/// waits in its site's queue. The other job, one of `others`, has processors there, and waits for
+/// some at a site where this job has some, or where a job has some that waits for this job, and so
+/// on; all of them were submitted earlier. So exactly the last job of a ring gives way, and the
+/// first of all never does.
 pub fn yields<'a>(
     job: &Job,
     others: impl IntoIterator<Item = &'a Job>,
@@ -20,7 +21,7 @@ pub fn yields<'a>(
         .into_iter()
         .filter(|other: &&Job| submitted(other) < submitted(job) && holds_and_waits(other))
         .collect();
-    // Sites where something is held that is given up only once this job has begun.
+    // Sites with processors that become free only once this job has begun.
     let mut sites: BTreeSet<&SiteName> = holds_at(job).map(|(_, site)| site).collect();
     let mut held_up = Vec::new();
     let mut rest = earlier;
@@ -44,12 +45,12 @@ pub fn yields<'a>(
         .find_map(|other| Some((blocked_by(job, other)?, other.id)))
 }
 
-/// Whether a job may be one of such.
+/// Returns true if a job may be part of a ring.
 pub fn holds_and_waits(job: &Job) -> bool {
     is_claiming(job) && holds_at(job).next().is_some() && waits_at(job).next().is_some()
 }
 
-/// Sites in whose queues components of a job wait.
+/// Iterates over the sites in whose queues components of a job wait.
 pub fn waits_at(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
     sites_where(job, |run| matches!(run, AttemptState::Submitted { .. }))
 }
@@ -66,7 +67,7 @@ fn submitted(job: &Job) -> (crate::units::Timestamp, JobId) {
     (job.submitted_at, job.id)
 }
 
-/// A component that waits where the other holds.
+/// Returns a component that waits where the other job has processors.
 fn blocked_by(job: &Job, other: &Job) -> Option<ComponentIndex> {
     let meet = |site: &SiteName| holds_at(other).any(|(_, held)| held == site);
     waits_at(job)

@@ -1,7 +1,7 @@
-//! What a job's record asks of sites: processors, and content that must stay there.
+//! Demands of a job's record on sites: processors, and content that must stay there.
 //!
-//! Both are derived from the record, never counted, so that a crash cannot leave
-//! a processor or a file behind that nobody accounts for.
+//! Both are derived from the record and never counted, so that a crash cannot leave processors or
+//! files behind that nobody accounts for.
 
 use std::collections::BTreeSet;
 
@@ -14,32 +14,29 @@ use crate::job::state::{AttemptState, Collected, Component, Job, JobPhase, Resta
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
-/// Processors and more of one component at its site.
+/// The resources of one component at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holding {
-    /// Which component.
     pub component: ComponentIndex,
-    /// Its last attempt.
+    /// The last attempt of the component.
     pub attempt: Attempt,
-    /// Whose tag that carries, if it is not ours.
+    /// The instance in the tag of that attempt, if it is not ours.
     pub origin: Option<InstanceId>,
-    /// Where.
     pub site: SiteName,
-    /// How much.
     pub resources: Resources,
-    /// The site's own count includes it if asked at this time or later; `None`
-    /// while it is only planned.
+    /// The time of a status request from which on the site's own count includes it; `None` while it
+    /// is only planned.
     pub visible_from: Option<Timestamp>,
-    /// An attempt of it may live there: its status is to be asked for.
+    /// True if an attempt of it may live there: its status is to be requested.
     pub live: bool,
-    /// The job waits for it, and not for ever: what happens there is to be seen soon.
+    /// True if the job waits for it, and not for ever: changes there are to be seen soon.
     pub awaited: bool,
-    /// It waits in the site's own queue, perhaps for hours.
+    /// True if it waits in the site's own queue, perhaps for hours.
     pub queued: bool,
 }
 
 impl Holding {
-    /// The tag of its last attempt, given our instance and its job.
+    /// Returns the tag of its last attempt, given our instance and its job.
     pub fn tag(&self, ours: InstanceId, job: JobId) -> AttemptTag {
         let instance = self.origin.unwrap_or(ours);
         AttemptTag {
@@ -51,7 +48,7 @@ impl Holding {
     }
 }
 
-/// What a job holds, or will claim, at sites.
+/// Lists the resources that a job has at sites, or will claim there.
 pub fn holdings(job: &Job) -> Vec<Holding> {
     let claims = matches!(
         job.phase,
@@ -76,7 +73,7 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
                 attempt: component.attempt,
                 origin: component.origin_of(component.attempt),
                 site: placement.site.clone(),
-                // What is promised to it is nobody else's, and not in use before.
+                // Reserved processors belong to nobody else, and are not in use before.
                 resources: if waits_for_start(component) {
                     Resources::default()
                 } else {
@@ -91,7 +88,7 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
         .collect()
 }
 
-/// It is restarted alone, and has a site for that.
+/// Returns true if it is restarted alone, and has a site for that.
 fn is_placed_again(component: &Component) -> bool {
     component
         .restart
@@ -99,12 +96,12 @@ fn is_placed_again(component: &Component) -> bool {
         .is_some_and(|restart| restart.step != RestartStep::ToPlace)
 }
 
-/// Its job has started without it, and its processors are not claimed yet.
+/// Returns true if its job has started without it, and its processors are not claimed yet.
 fn waits_for_start(component: &Component) -> bool {
     component.is_to_begin_later() && matches!(component.run, AttemptState::Idle)
 }
 
-/// It is restarted alone, and nobody knows where yet.
+/// Returns true if it is restarted alone, and has no new site yet.
 fn is_nowhere(component: &Component) -> bool {
     matches!(component.run, AttemptState::Idle)
         && component
@@ -113,7 +110,7 @@ fn is_nowhere(component: &Component) -> bool {
             .is_some_and(|r| r.step == RestartStep::ToPlace)
 }
 
-/// Content that a restarted component waits for.
+/// Returns the content that restarted components wait for.
 pub fn staging(job: &Job) -> BTreeSet<(Digest, SiteName)> {
     job.components
         .iter()
@@ -127,7 +124,7 @@ pub fn staging(job: &Job) -> BTreeSet<(Digest, SiteName)> {
         .collect()
 }
 
-/// Components whose placement brings this content to this site.
+/// Iterates over the components whose placement brings this content to this site.
 pub fn needing<'a>(
     job: &'a Job,
     digest: Digest,
@@ -144,7 +141,7 @@ pub fn needing<'a>(
 fn visible_from(run: &AttemptState) -> Option<Timestamp> {
     match run {
         AttemptState::Submitted { at, .. } => Some(*at),
-        // Past its submission: whatever the site says of now includes it.
+        // It is past its submission, so any later report of the site includes it.
         AttemptState::AtGate { .. }
         | AttemptState::Opened { .. }
         | AttemptState::Running { .. } => Some(Timestamp(0)),
@@ -155,18 +152,18 @@ fn visible_from(run: &AttemptState) -> Option<Timestamp> {
     }
 }
 
-/// Content that must be, or be brought, to a site for this job.
+/// Returns the content that must be at a site, or be brought there, for this job.
 pub fn needs(job: &Job) -> BTreeSet<(Digest, SiteName)> {
     needed(job).into_iter().map(without_size).collect()
 }
 
-/// The same with its size.
+/// Returns the same with sizes.
 pub fn needed(job: &Job) -> BTreeSet<(Content, SiteName)> {
     match job.phase {
         JobPhase::Collecting { .. } => outputs(job)
             .map(|(_, _, content, (site, _))| (content, site.clone()))
             .collect(),
-        // Most jobs bring nothing along, and this is asked at every change of each.
+        // Most jobs bring no input, and this is called at every change of each.
         _ if !job
             .components
             .iter()
@@ -209,8 +206,9 @@ fn inputs(component: &Component) -> impl Iterator<Item = (Content, SiteName)> {
     })
 }
 
-/// Outputs that were read and are not at their sites yet, by component and position, where
-/// they go and the name that they are to have; none before the payloads have succeeded.
+/// Iterates over the outputs that were read and are not at their sites yet: component, position,
+/// content, and the site and the name that they are to have; none before the payloads have
+/// succeeded.
 pub fn outputs(
     job: &Job,
 ) -> impl Iterator<Item = (ComponentIndex, u32, Content, (&SiteName, &LogicalName))> {
@@ -220,7 +218,7 @@ pub fn outputs(
     })
 }
 
-/// Outputs that go to a site and are not there yet, by component and position.
+/// Iterates over the outputs that go to a site and are not there yet, by component and position.
 pub(super) fn uncollected(
     job: &Job,
 ) -> impl Iterator<Item = (ComponentIndex, u32, &Collected, &OutputSpec)> {

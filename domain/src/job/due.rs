@@ -1,4 +1,4 @@
-//! What is to be done for a job, derived from its state alone.
+//! Derives the effects that are due for a job from its state alone.
 
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::parameters::JobParameters;
@@ -7,23 +7,20 @@ use crate::job::state::{AttemptState, Component, Job, JobPhase, JobReservations,
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, Timestamp};
 
-/// One thing to be done. It stays due until an event records its outcome.
+/// An effect: a thing to be done. It stays due until an event records its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobEffect {
-    /// For which component.
     pub component: ComponentIndex,
-    /// For which of its attempts.
     pub attempt: Attempt,
-    /// What.
     pub kind: EffectKind,
 }
 
-/// What is to be done.
+/// The kind of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EffectKind {
     /// Submit the attempt.
     Submit,
-    /// It was not submitted and shall not be.
+    /// Record that the attempt was not submitted and shall not be.
     Withdraw,
     /// Look the attempt up by its tag.
     LookUp,
@@ -31,13 +28,13 @@ pub enum EffectKind {
     OpenGate,
     /// Close its gate, and end whatever lives of it.
     End,
-    /// Have an error recorded by its site.
+    /// Have its site record an error.
     RecordCharge,
     /// Find out the content of this output.
     ReadOutput(u32),
     /// Once this output is at its site, enter it in the catalogue.
     RegisterOutput(u32),
-    /// Ask a site what is due about a reservation; the attempt is the number of the question.
+    /// Make the call about a reservation that is due; the attempt is the number of the call.
     Reserve,
 }
 
@@ -55,7 +52,7 @@ impl EffectKind {
         "Reserve",
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             EffectKind::Submit => Self::NAMES[0],
@@ -71,10 +68,10 @@ impl EffectKind {
     }
 }
 
-/// In the place of a component, where an effect belongs to none: it waits for no other.
+/// Stands for the component of an effect that belongs to none: such an effect waits for no other.
 const NO_COMPONENT: ComponentIndex = ComponentIndex(u32::MAX);
 
-/// Everything that is due.
+/// Lists the effects that are due.
 pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
     let mut effects = Vec::new();
     if job.held.is_some() {
@@ -137,8 +134,8 @@ fn claiming(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectK
     }
 }
 
-/// A gate is opened for who waits there, as its site has said since we were away, and can still
-/// begin with the others; for who begins later once its time has come.
+/// Opens the gate of a component that waits there, as its site has said in this epoch, and can
+/// still begin with the others; of one that begins later once its time has come.
 fn opening(job: &Job, index: ComponentIndex, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
     let Some(component) = job.components.get(index.0 as usize) else {
         return;
@@ -189,17 +186,17 @@ fn collecting(
     }
 }
 
-/// The charge that an effect speaks of.
+/// Returns the charge of an effect on a component.
 pub fn charge_of(job: &Job, index: ComponentIndex) -> Option<&SiteCharge> {
     job.components.get(index.0 as usize)?.charge.as_ref()
 }
 
-/// When to look again if nothing happens before.
+/// Returns the time to look again if nothing happens before.
 pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Option<Timestamp> {
     if job.held.is_some() {
         return None;
     }
-    // One that is due already is made, or waits for what is under way, which wakes it.
+    // A look-up that is due is being made, or waits for a call under way, which wakes it.
     let look_ups = job
         .components
         .iter()
@@ -226,7 +223,7 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
                 .min()
         }
         JobPhase::Starting { since } => Some(since + parameters.go_grace),
-        // From then on its sites may say any time that it is still there.
+        // After that time its sites may report at any time that it is still there.
         JobPhase::Running { .. } => {
             let overdue = job
                 .components
@@ -257,7 +254,7 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
     look_ups.chain(phase).chain(silence).min()
 }
 
-/// From when on the payload of a component ought to be over, if it runs.
+/// Returns the time at which the payload of a component should be over, if it runs.
 pub fn overdue_at(
     job: &Job,
     component: &Component,
@@ -271,8 +268,8 @@ pub fn overdue_at(
     }
 }
 
-/// When a restarted component has waited long enough for what it waits for: for sites other
-/// than those that failed it, for its processors, or at its gate.
+/// Returns the time at which a restarted component has waited long enough: for sites other than
+/// those that failed it, for its processors, or at its gate.
 pub fn restart_ends(component: &Component, parameters: &JobParameters) -> Option<Timestamp> {
     let restart = component
         .restart
@@ -293,14 +290,14 @@ pub fn restart_ends(component: &Component, parameters: &JobParameters) -> Option
     }
 }
 
-/// Whether there are sites that it would rather not go to again.
+/// Returns true if a component avoids a site.
 pub fn avoids(job: &Job) -> bool {
     job.components
         .iter()
         .any(|component| !component.avoid.is_empty())
 }
 
-/// The claim's time-out, or the end of the longest hold.
+/// Returns the time-out of the claim, or the end of the longest hold.
 fn claiming_ends(job: &Job, parameters: &JobParameters, since: Timestamp) -> Option<Timestamp> {
     let kept = job
         .components

@@ -1,4 +1,4 @@
-//! What happened to a job; journalled, and kept as its history.
+//! Events of a job; journalled, and kept as its history.
 
 use std::sync::Arc;
 
@@ -13,16 +13,14 @@ use crate::placed::{PlacedBy, Placement};
 use crate::reserve::{Coallocation, ReservationOutcome, SearchFailure};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
-/// One event with its time.
+/// An event of a job with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobEvent {
-    /// When it was decided.
     pub at: Timestamp,
-    /// What happened.
     pub what: JobEventKind,
 }
 
-/// What happened. The submission itself is the record's beginning, not an event of it.
+/// The kind of an event. The submission itself is the record's beginning, not an event of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobEventKind {
     /// Every component has a site; the round begins.
@@ -33,95 +31,94 @@ pub enum JobEventKind {
         placements: Vec<Placement>,
         /// Estimated start (JST).
         start_estimate: Timestamp,
-        /// What chose them; `None` in records of before that was kept.
+        /// The policy that chose them; `None` in older records.
         by: Option<PlacedBy>,
     },
-    /// Sites are asked for reservations.
+    /// Reservations are requested of sites.
     ReservationSought {
-        /// What is asked for.
+        /// The request.
         wanted: Coallocation,
-        /// By part, and rank of its site: where the component would go.
+        /// By part, and rank of its site: the placement of the component.
         placements: Vec<Vec<Placement>>,
-        /// They begin so long before the start that is promised.
+        /// The time by which reservations begin before the reserved start.
         lead: DurationMs,
-        /// How a flexible job was divided.
+        /// The division of a flexible job.
         split: Option<JobSplit>,
     },
-    /// A site answered a question about a reservation.
+    /// A site answered a call about a reservation.
     ReservationAnswered {
         /// The site.
         site: SiteName,
-        /// The answer, or what silence is taken for.
+        /// The answer, or the outcome that silence is taken for.
         outcome: ReservationOutcome,
     },
-    /// A user wants another start, before one was promised, or none any more.
+    /// A user wants another start, before any was reserved, or no reservation any more.
     ReservationChanged {
-        /// What is wanted now; `None`: it is placed as others are.
+        /// The new terms; `None`: it is placed as others are.
         wish: Option<ReservationTerms>,
-        /// By which key.
+        /// The key that asked for it.
         by: KeyName,
     },
-    /// A user wants another start than that which is promised: it is looked for, and the promise
-    /// is kept until all of the job has it.
+    /// A user wants another start than the reserved one: it is requested, and the present
+    /// reservations stay until the new ones are confirmed for all of the job.
     ReservationMoveSought {
-        /// What is wanted.
+        /// The new terms.
         wish: ReservationTerms,
-        /// What is asked for.
+        /// The request.
         wanted: Coallocation,
-        /// By which key.
+        /// The key that asked for it.
         by: KeyName,
     },
-    /// Sites have more free: an earlier start than that which is promised is looked for, or the
-    /// same on fewer sites, and the promise is kept until all of the job has it.
+    /// Sites have more free: an earlier start than the reserved one is requested, or the same on
+    /// fewer sites, and the present reservations stay until the new ones are confirmed for all of
+    /// the job.
     ReservationForwardSought {
-        /// What is asked for.
+        /// The request.
         wanted: Coallocation,
-        /// The sites that have more free than before.
+        /// Sites that have more free than before.
         freed: Vec<SiteName>,
-        /// The parts of a flexible job, if they are others than before.
+        /// The new parts of a flexible job, if they differ from the present ones.
         anew: Option<Box<Anew>>,
     },
-    /// It was found: it is promised now, and what was promised before is given back.
+    /// The new reservations are confirmed and take the place of the old ones, which are cancelled.
     ReservationMoved,
-    /// It was not found: the promise is what it was.
+    /// The new reservations were not to be had: the old ones stay.
     ReservationStayed {
-        /// Why.
         failure: SearchFailure,
-        /// From when on a site may grant it.
+        /// The earliest time at which a site may grant it.
         next: Option<Timestamp>,
     },
-    /// Its promised start comes soon: whoever wants to know is told.
+    /// The reserved start comes soon: receivers who asked for it get a message.
     StartAnnounced,
-    /// Somebody was told of its promised start, or could not be.
+    /// A message about its reserved start was delivered, or given up.
     NoticeTold {
-        /// Which notice.
+        /// The number of the notice.
         notice: u32,
-        /// Who.
+        /// The receiver of the message.
         target: TargetName,
-        /// Why they could not be told; `None` if they were.
+        /// The reason why it could not be delivered; `None` if it was.
         problem: Option<Arc<str>>,
     },
-    /// A site is not asked: its user holds as much there as one may.
+    /// A site is not asked: its user may reserve no more processors there.
     ReservationWithheld {
         /// The site.
         site: SiteName,
-        /// Processors that the user may hold there at a time.
+        /// The most processors that the user may reserve there at a time.
         most: u32,
-        /// From when on it may be asked; `None`: never for so many.
+        /// The earliest time at which it may be asked; `None`: never for so many.
         next: Option<Timestamp>,
     },
-    /// No site that grants reservations could hold these: they are claimed at the start, where
-    /// nothing is promised.
+    /// No site that grants reservations can take these components: they are claimed at the start,
+    /// without a reservation.
     UnreservedChosen {
-        /// Which, and where.
+        /// The components, with their placements.
         claimed: Vec<Unreserved>,
     },
-    /// No reservation was granted to a job that needs none: its processors are claimed as before,
-    /// and sites are asked again later.
+    /// No site granted a reservation to a job that can do without: its processors are claimed as
+    /// before, and sites are asked again later.
     ReservationForgone {
-        /// Why.
         failure: SearchFailure,
-        /// From when on a site may grant it.
+        /// The earliest time at which a site may grant it.
         next: Option<Timestamp>,
     },
     /// Input is late: the claim moves with it.
@@ -135,242 +132,193 @@ pub enum JobEventKind {
     InputsArrived,
     /// Processors are being claimed: an attempt of each component is to be submitted.
     ClaimBegun,
-    /// Processors of some components are being claimed, or those of lower jobs with them.
+    /// Processors of some components are being claimed, perhaps with those of jobs that give way.
     ComponentsClaimed {
-        /// Which components.
         components: Vec<ComponentIndex>,
         /// Jobs that give way.
         preempting: Vec<JobId>,
     },
     /// A component that could not start at its site goes to another.
     ComponentMoved {
-        /// Which.
         component: ComponentIndex,
-        /// Where to.
+        /// The new placement.
         placement: Placement,
     },
     /// A claiming try failed; there is time for another.
     ClaimMissed {
-        /// When.
+        /// The time of the next claiming try.
         next_claim: Timestamp,
-        /// What was missing.
+        /// The reason, for people.
         detail: Arc<str>,
     },
     /// A component lost its processors or gives them back; its attempt is being ended.
-    ClaimGivenBack {
-        /// Which.
-        component: ComponentIndex,
-    },
-    /// A component that gave back its processors is submitted again to begin later: when those
-    /// of the others that wait in queues are expected.
+    ClaimGivenBack { component: ComponentIndex },
+    /// A component that gave back its processors is submitted again to begin later: when the other
+    /// components that wait in queues are expected.
     StartDeferred {
-        /// Which.
         component: ComponentIndex,
-        /// Not before, by our clock.
+        /// The earliest time at which it may begin, by our clock.
         not_before: Timestamp,
     },
-    /// A component waits in its site's own queue, or its site expects another start of it.
+    /// A component waits in its site's own queue, or its site now expects another start for it.
     WaitingAtSite {
-        /// Which.
         component: ComponentIndex,
-        /// When the site expects to start it, by our clock, if it says so.
+        /// The start that the site expects, by our clock, if it says so.
         expected_start: Option<Timestamp>,
     },
     /// A component failed and is restarted alone; the others go on.
     ComponentFailed {
-        /// Which.
         component: ComponentIndex,
-        /// Why.
         why: AbortCause,
-        /// No processors are looked for before.
+        /// The earliest time at which processors are claimed for it.
         next_claim: Timestamp,
     },
-    /// Nothing is held any more; the job waits for its next claiming try.
+    /// All claimed processors are given back; the job waits for its next claiming try.
     ClaimReturned,
     /// A new attempt replaces one that certainly never arrived.
-    AttemptRenewed {
-        /// Of which component.
-        component: ComponentIndex,
-    },
+    AttemptRenewed { component: ComponentIndex },
     /// The site acknowledged a submission, or it was found there by its tag.
     AttemptSubmitted {
-        /// Of which component.
         component: ComponentIndex,
-        /// The number it has there.
+        /// The number that the batch system gave it.
         lrm_id: LrmId,
     },
     /// Nobody knows whether the submission arrived.
     SubmissionUncertain {
-        /// Of which component.
         component: ComponentIndex,
-        /// It cannot take effect after this time.
+        /// The time after which it cannot take effect.
         settled_at: Timestamp,
     },
     /// The site answered that it knows nothing of the attempt.
     AttemptAbsent {
-        /// Of which component.
         component: ComponentIndex,
-        /// Whether the answer counts: asked after the submission had settled.
+        /// True if the answer counts: the site was asked after the submission had settled.
         counts: bool,
-        /// Not asked again before.
+        /// The earliest time of the next look-up.
         look_at: Timestamp,
     },
-    /// An attempt thought absent is there after all.
-    AttemptSeen {
-        /// Of which component.
-        component: ComponentIndex,
-    },
+    /// An attempt that seemed absent is at its site after all.
+    AttemptSeen { component: ComponentIndex },
     /// The site of a component could not take its input: it goes elsewhere, and nobody is
     /// charged.
-    SiteAvoided {
-        /// Of which component.
-        component: ComponentIndex,
-    },
-    /// Sites that failed the job are avoided no longer: it waited long enough for others.
+    SiteAvoided { component: ComponentIndex },
+    /// Sites that failed the job are no longer avoided: it waited long enough for others.
     AvoidanceLapsed,
     /// A component that is restarted alone has found no other site for so long that the
     /// sites where it failed are as good as any.
-    ComponentAvoidanceLapsed {
-        /// Which component.
-        component: ComponentIndex,
-    },
+    ComponentAvoidanceLapsed { component: ComponentIndex },
     /// A wrapper waits at its gate.
     ComponentReady {
-        /// Which component.
         component: ComponentIndex,
-        /// On which host.
+        /// The host of the wrapper.
         host: Arc<str>,
-        /// How far its site's clock is ahead of ours; `None` in records of before that was kept.
+        /// The lead of its site's clock over ours; `None` in older records.
         clock: Option<ClockSkew>,
-        /// For how long it had held its processors by then; `None` where its site does not say so.
+        /// The time for which it had held its processors by then; `None` where its site does not
+        /// say so.
         held_for: Option<DurationMs>,
     },
-    /// We were away: a wrapper that waited at its gate may be there no more.
-    ReadinessDoubted {
-        /// Of which component.
-        component: ComponentIndex,
-    },
-    /// All are ready and all input is there: the start is decided.
+    /// The server was down: a wrapper that waited at its gate may no longer be there.
+    ReadinessDoubted { component: ComponentIndex },
+    /// All components are ready and all input is there: the start is decided.
     GoDecided {
         /// The common start time.
         start_at: Timestamp,
-        /// No payload may begin later, by our clock; `None` in records of before that was kept.
+        /// The latest time at which a payload may begin, by our clock; `None` in older records.
         start_by: Option<Timestamp>,
     },
     /// A gate is open.
-    GateOpened {
-        /// Of which component.
-        component: ComponentIndex,
-    },
+    GateOpened { component: ComponentIndex },
     /// A payload began.
     ComponentBegan {
-        /// Which component.
         component: ComponentIndex,
-        /// When, by its site's clock, where the site says so.
+        /// The begin by its site's clock, where the site reports it.
         began_at: Option<Timestamp>,
     },
-    /// All payloads have begun but those that begin later.
+    /// All payloads have begun, except those that begin later.
     JobStarted,
     /// An attempt is over.
     AttemptEnded {
-        /// Of which component.
         component: ComponentIndex,
-        /// Which attempt.
         attempt: Attempt,
-        /// How.
         how: AttemptEnding,
     },
     /// A site is charged with an error.
     SiteCharged {
-        /// Of which component.
         component: ComponentIndex,
-        /// What is charged.
         charge: SiteCharge,
     },
-    /// The site's record has the charge.
-    ChargeRecorded {
-        /// Of which component.
-        component: ComponentIndex,
-    },
+    /// The site has recorded the charge.
+    ChargeRecorded { component: ComponentIndex },
     /// All payloads succeeded.
     PayloadsSucceeded,
     /// An output was read and has this content.
     OutputFound {
-        /// Of which component.
         component: ComponentIndex,
         /// Position among its outputs.
         output: u32,
-        /// Its content.
         content: Content,
     },
     /// An output is where it belongs.
     OutputCollected {
-        /// Of which component.
         component: ComponentIndex,
         /// Position among its outputs.
         output: u32,
     },
-    /// The round is given up; all that may live of it is to be ended.
+    /// The round is aborted; all attempts of it that may live are to be ended.
     RoundAborted {
-        /// Why.
         why: AbortCause,
-        /// What comes after.
+        /// The fate of the job once nothing of the round lives.
         then: AfterAbort,
     },
-    /// What comes after the abort changed: a cancellation came in between.
+    /// The fate of the job after the abort changed: a cancellation came in between.
     AbortRedirected {
-        /// What comes now.
+        /// The new fate of the job.
         then: AfterAbort,
     },
     /// Nothing of the round lives any more; the job waits for placement again.
     JobRequeued {
-        /// Not tried before.
+        /// No placement is tried before this time.
         not_before: Timestamp,
     },
-    /// Its priority was raised after failed tries, or changed by a user.
+    /// The priority was raised after failed tries, or changed by a user.
     PriorityChanged {
-        /// The new class.
+        /// The new priority.
         to: Priority,
-        /// By whom; `None` for promotion.
+        /// The key of the user; `None` for promotion.
         by: Option<KeyName>,
     },
-    /// It is not to be placed until thawed.
+    /// A user froze it: it is not placed until it is thawed.
     JobFrozen {
-        /// By which key.
+        /// The key that asked for it.
         by: KeyName,
     },
-    /// It may be placed again.
+    /// A user thawed it: it may be placed again.
     JobThawed {
-        /// By which key.
+        /// The key that asked for it.
         by: KeyName,
     },
-    /// Nothing is done for it until released.
-    JobHeld {
-        /// Why.
-        reason: Arc<str>,
-    },
-    /// Work on it goes on.
+    /// It is held: nothing is done for it until it is released.
+    JobHeld { reason: Arc<str> },
+    /// It was released: work on it goes on.
     JobReleased {
-        /// By which key.
+        /// The key that asked for it.
         by: KeyName,
     },
-    /// Done, with success.
+    /// The job succeeded.
     JobFinished,
-    /// Given up.
-    JobFailed {
-        /// Why.
-        reason: Arc<str>,
-    },
-    /// Cancelled; nothing of it lives, but perhaps what was abandoned.
+    /// The job failed.
+    JobFailed { reason: Arc<str> },
+    /// The job was cancelled; nothing of it lives, except perhaps abandoned attempts.
     JobCancelled {
-        /// By which key.
+        /// The key that asked for it.
         by: KeyName,
     },
-    /// Somebody was told that it has ended, or nobody tries to tell them any more.
+    /// A message that the job has ended was delivered, or given up.
     EndTold {
-        /// Who.
+        /// The receiver of the message.
         target: TargetName,
-        /// Why they could not be told; `None` if they were.
+        /// The reason why it could not be delivered; `None` if it was.
         problem: Option<Arc<str>>,
     },
 }
@@ -379,7 +327,7 @@ impl JobEventKind {
     /// The name of the only event that comes after the last change of phase.
     pub const END_TOLD: &'static str = "EndTold";
 
-    /// Whether it is about the start that a job is promised.
+    /// Returns true if it is about the reservations of a job.
     pub fn is_of_reservation(&self) -> bool {
         matches!(
             self,
@@ -398,7 +346,7 @@ impl JobEventKind {
         )
     }
 
-    /// Its name in the journal, in histories and in the event stream.
+    /// Returns its name in the journal, in histories and in the event stream.
     pub fn name(&self) -> &'static str {
         match self {
             JobEventKind::JobPlaced { .. } => "JobPlaced",

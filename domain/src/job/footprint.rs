@@ -1,26 +1,26 @@
-//! What a job takes of memory, so that jobs can be bounded by what there is of it.
+//! Estimates the memory that a job takes, so that jobs can be bounded by the memory there is.
 
 use super::spec::{Collect, ComponentSpec, Executable, FileRef, JobSpec, Override};
 use crate::acquire::Benchmark;
 use crate::labels::Constraint;
 use crate::units::Bytes;
 
-/// A job without components: its state, its places in queues and indexes, its part of the
-/// store's cache.
+/// Bytes for a job without components: its state, its entries in queues and indexes, its part of
+/// the store's cache.
 const JOB: usize = 3_000;
-/// A component with its state at a site.
+/// Bytes for a component with its state at a site.
 const COMPONENT: usize = 1_400;
-/// What other components, at other sites or when started again, differ in.
+/// Bytes for an override, by site or for a restart.
 const OVERRIDE: usize = 400;
-/// An input or an output.
+/// Bytes for an input or an output.
 const FILE: usize = 160;
-/// A text beside its bytes.
+/// Bytes for a text beside its own bytes.
 const TEXT: usize = 32;
 
 impl JobSpec {
-    /// About what a job of this takes of memory as long as it is kept, from its submission until
-    /// it goes to the archive: rather too much than too little, and the same however much of it
-    /// other jobs share. Measured on a server with 100,000 jobs.
+    /// Estimates the memory that a job of this specification takes as long as it is kept, from its
+    /// submission until it goes to the archive: rather too much than too little, and the same
+    /// however much of it other jobs share. Measured on a server with 100,000 jobs.
     pub fn footprint(&self) -> Bytes {
         let components: usize = self.components.iter().map(ComponentSpec::footprint).sum();
         let values = self.run.task.iter().flat_map(|task| &task.values);

@@ -1,5 +1,5 @@
-//! Whether the inputs of a component can all be put in their places at a site. What cannot would
-//! look like the site's fault there.
+//! Checks that the inputs of a component can all be put in their places at a site. Those that
+//! cannot would look like the site's fault there.
 
 use std::collections::BTreeSet;
 
@@ -30,12 +30,12 @@ pub(super) fn check(component: &ComponentSpec) -> Result<(), SpecError> {
     };
     match RelPath::new(&outer) {
         Ok(outer) => Err(SpecError::NestedInput(name(), inner, outer)),
-        // A part of a path is one.
+        // Cannot happen: a part of a path is a path.
         Err(_) => Ok(()),
     }
 }
 
-/// The directories that a path lies in.
+/// Lists the directories that a path lies in.
 fn above(path: &RelPath) -> impl Iterator<Item = &str> {
     let path = path.as_str();
     path.match_indices('/').map(|(at, _)| &path[..at])

@@ -1,8 +1,8 @@
-//! Components that begin later than the others of their job: so long after its start.
+//! Components that begin later than the others of their job, by a fixed time after its start.
 //!
-//! They have no part in the common start, and nothing is claimed for them before it. From then on
-//! each is on its way to begin alone, as one that is restarted is, in the reservation that was
-//! made for it; its gate stays shut until its time has come.
+//! They take no part in the common start, and nothing is claimed for them before it. From then on
+//! each begins alone, as a restarted component does, in its own reservation; its gate stays shut
+//! until its time has come.
 
 use thiserror::Error;
 
@@ -12,7 +12,7 @@ use crate::ids::{ComponentIndex, ComponentName};
 use crate::runner::runner_of;
 use crate::units::{DurationMs, Timestamp};
 
-/// Why a component cannot begin later than the others.
+/// The reason why a component cannot begin later than the others.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum InvalidOffset {
@@ -64,7 +64,7 @@ pub enum InvalidOffset {
 }
 
 impl JobSpec {
-    /// How long after the start of the job a component begins.
+    /// Returns the time from the start of the job to the start of a component.
     pub fn offset_of(&self, index: ComponentIndex) -> DurationMs {
         match self.request {
             RequestType::Flexible(_) => DurationMs::ZERO,
@@ -75,7 +75,7 @@ impl JobSpec {
         }
     }
 
-    /// How long after the start of the job the last component begins.
+    /// Returns the time from the start of the job to the start of its last component.
     pub fn longest_offset(&self) -> DurationMs {
         let offsets = self
             .components
@@ -84,7 +84,7 @@ impl JobSpec {
         offsets.max().unwrap_or_default()
     }
 
-    /// Checks that components which begin later can.
+    /// Checks that the components that begin later can do so.
     pub(super) fn validate_offsets(&self, limits: &SpecLimits) -> Result<(), SpecError> {
         let mut later = self
             .components
@@ -125,41 +125,43 @@ impl JobSpec {
 }
 
 impl Component {
-    /// Whether it has yet to begin for the first time in its round, which has started without it.
+    /// Returns true if it has yet to begin for the first time in its round, which has started
+    /// without it.
     pub fn is_to_begin_later(&self) -> bool {
         let is_staged = self
             .restart
             .as_ref()
             .is_some_and(|r| r.step == RestartStep::Staged);
-        // One that is restarted is claimed where nothing is promised.
+        // A restarted component is claimed without a reservation.
         is_staged && self.acquisition().promised().is_some()
     }
 }
 
 impl Job {
-    /// Whether a component has no part in the common start.
+    /// Returns true if a component takes no part in the common start.
     pub fn begins_later(&self, index: ComponentIndex) -> bool {
         self.spec.offset_of(index) > DurationMs::ZERO
     }
 
-    /// Components that have a part in the common start.
+    /// Iterates over the components that take part in the common start.
     pub fn begin_together(&self) -> impl Iterator<Item = (ComponentIndex, &Component)> {
         self.indexed()
             .filter(|(index, _)| !self.begins_later(*index))
     }
 
-    /// When a component is to begin, once the start of the job is decided.
+    /// Returns the time at which a component is to begin, once the start of the job is decided.
     pub fn begins_at(&self, index: ComponentIndex) -> Option<Timestamp> {
         self.start_at
             .map(|start| start + self.spec.offset_of(index))
     }
 
-    /// Whether the gate of a component stays shut as its time is yet to come.
+    /// Returns true if the gate of a component stays shut because its time is yet to come.
     pub(super) fn is_too_early(&self, index: ComponentIndex, now: Timestamp) -> bool {
         self.begins_later(index) && self.begins_at(index).is_none_or(|at| now < at)
     }
 
-    /// From when on a component may be claimed alone: in time to come to its gate.
+    /// Returns the time from which on a component may be claimed alone: early enough to come to its
+    /// gate.
     pub(super) fn claims_alone_from(&self, index: ComponentIndex) -> Timestamp {
         let lead = self
             .reservation
@@ -168,7 +170,7 @@ impl Job {
         self.begins_at(index).unwrap_or_default() - lead.unwrap_or_default()
     }
 
-    /// The job has started: those that begin later are on their way from now on.
+    /// Sets the components that begin later on their way, as the job has started.
     pub(super) fn set_off_later(&mut self, at: Timestamp) {
         for index in (0..self.components.len() as u32).map(ComponentIndex) {
             let component = &self.components[index.0 as usize];

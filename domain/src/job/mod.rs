@@ -1,7 +1,7 @@
-//! Jobs: what was asked for, where they stand, and what may happen next.
+//! Jobs: their specification, their state, and their next steps.
 //!
-//! [`decide`] turns a command into events, [`evolve`] turns an event into the
-//! next state, [`due`] derives from the state what is to be done.
+//! [`decide`] turns a command into events, [`evolve`] applies an event to the state, and [`due`]
+//! derives the effects that are due from the state.
 
 pub mod accounting;
 pub mod chunk;

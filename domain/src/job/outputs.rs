@@ -1,14 +1,14 @@
-//! How many outputs a job may have.
+//! Bounds the number of outputs of a job.
 
 use thiserror::Error;
 
 use super::spec::{Collect, JobSpec};
 
-/// Most outputs of a job that are brought to sites: what becomes of each is a change of the job's
-/// record, which has them all.
+/// Most outputs of a job that are brought to sites: each changes the record of the job, which holds
+/// them all.
 const BROUGHT_MAX: usize = 1_000;
 
-/// More outputs are to be brought to sites than may be.
+/// The job brings more outputs to sites than are allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "the job brings {0} outputs to sites, and may bring {BROUGHT_MAX}; an output may be a \

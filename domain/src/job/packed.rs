@@ -1,5 +1,5 @@
-//! Programs as specifications keep them: most of what jobs that wait take of memory would be
-//! their words, each of them by itself. Runs of one sweep share what they have in common.
+//! Programs as specifications keep them. Their words would make up most of the memory that waiting
+//! jobs take, so runs of one sweep share what they have in common.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,31 +9,31 @@ use std::sync::Arc;
 use super::spec::{ComponentSpec, Executable, JobSpec, Program};
 use crate::ids::RelPath;
 
-/// A word of so many bytes is a piece of its own.
+/// Bytes from which on a word is a piece of its own.
 const LONG: usize = 1_024;
-/// Shorter ones make pieces of about so many.
+/// Bytes at which a piece of shorter words is closed.
 const PIECE: usize = 2_048;
 
-/// A [`Program`] with its words in a few pieces, which others can share. Who needs them has it
-/// opened.
+/// A [`Program`] with its words in a few pieces, which other programs can share. It is unpacked
+/// to use the words one by one.
 #[derive(Clone)]
 pub struct PackedProgram {
     /// The executable.
     pub executable: Executable,
     counts: WordCounts,
-    /// The words: arguments, lines of setup, the directory if there is one, and then names and
-    /// values of variables by turns.
+    /// The words in order: arguments, lines of setup, the directory if there is one, then name and
+    /// value of each variable.
     pieces: Arc<[PackedPiece]>,
 }
 
-/// How many words of a kind a program has; all others are names and values of variables.
+/// Counts of a program's words by kind; all others are names and values of variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WordCounts {
     /// Arguments.
     pub arguments: u32,
     /// Lines of setup.
     pub setup: u32,
-    /// It names a directory.
+    /// True if it names a directory.
     pub has_directory: bool,
 }
 
@@ -42,7 +42,7 @@ impl WordCounts {
         self.arguments as usize + self.setup as usize + usize::from(self.has_directory)
     }
 
-    /// What the word with this number is; `name` is the one before.
+    /// Returns the kind of the word with this number; `name` is the word before it.
     fn place(self, number: usize, name: &str) -> WordPlace<'_> {
         let arguments = self.arguments as usize;
         let setup = self.setup as usize;
@@ -57,17 +57,17 @@ impl WordCounts {
     }
 }
 
-/// Some words, one behind the other.
+/// Consecutive words of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PackedPiece {
-    /// Each behind its length and a colon.
+    /// Short words, each behind its length in bytes and a colon.
     Short(Arc<str>),
-    /// One word.
+    /// A single long word.
     Long(Arc<str>),
 }
 
 impl PackedPiece {
-    /// What is shared.
+    /// Returns the text, which copies of the piece share.
     pub fn text(&self) -> &Arc<str> {
         let (PackedPiece::Short(text) | PackedPiece::Long(text)) = self;
         text
@@ -81,7 +81,7 @@ impl PackedPiece {
     }
 }
 
-/// What a word is, as far as it can be replaced.
+/// The kind of a word, for replacing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WordPlace<'a> {
     /// The argument with this number.
@@ -90,12 +90,12 @@ pub(crate) enum WordPlace<'a> {
     Directory,
     /// The value of the variable of this name.
     Value(&'a str),
-    /// It is never replaced.
+    /// A word that is never replaced.
     Fixed,
 }
 
 impl PackedProgram {
-    /// A program of such pieces.
+    /// Builds a program from pieces as they were stored.
     ///
     /// # Errors
     /// They do not have the words that they should have.
@@ -121,17 +121,17 @@ impl PackedProgram {
         Ok(program)
     }
 
-    /// How many words of a kind it has.
+    /// Counts of its words by kind.
     pub fn counts(&self) -> WordCounts {
         self.counts
     }
 
-    /// Its words in pieces.
+    /// The pieces that hold its words.
     pub fn pieces(&self) -> &[PackedPiece] {
         &self.pieces
     }
 
-    /// The program with its words apart.
+    /// Unpacks the program.
     pub fn open(&self) -> Program {
         let mut words = self.words().map(PackedWord::shared);
         let arguments = words
@@ -155,15 +155,14 @@ impl PackedProgram {
         }
     }
 
-    /// Changes the program.
+    /// Unpacks the program, changes it and packs it again.
     pub fn change(&mut self, by: impl FnOnce(&mut Program)) {
         let mut program = self.open();
         by(&mut program);
         *self = program.into();
     }
 
-    /// Puts others in the place of words that have this text in them. Pieces without such words
-    /// stay shared.
+    /// Replaces words that contain the text `with`. Pieces without such words stay shared.
     ///
     /// # Errors
     /// The first of `by`, which gives `None` for a word that stays.
@@ -214,14 +213,14 @@ impl PackedProgram {
         Ok(())
     }
 
-    /// Its arguments, where none of them is to be kept.
+    /// Iterates over its arguments without unpacking it.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &str> {
         self.words()
             .take(self.counts.arguments as usize)
             .map(PackedWord::as_str)
     }
 
-    /// The same of its variables, with their values.
+    /// Iterates over names and values of its variables without unpacking it.
     pub(super) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         let mut words = self
             .words()
@@ -230,7 +229,7 @@ impl PackedProgram {
         std::iter::from_fn(move || Some((words.next()?, words.next()?)))
     }
 
-    /// What its words take of memory.
+    /// Bytes of memory that its words take.
     pub(super) fn bytes(&self) -> usize {
         self.pieces.iter().map(|piece| piece.text().len()).sum()
     }
@@ -244,7 +243,8 @@ impl PackedProgram {
 }
 
 impl JobSpec {
-    /// Texts that are long enough to be worth sharing, each as often as it is there.
+    /// Iterates over the texts that are long enough to be worth sharing, each as often as it
+    /// occurs.
     pub fn long_texts(&self) -> impl Iterator<Item = &Arc<str>> {
         let values = self.run.task.iter().flat_map(|task| task.values.values());
         self.components
@@ -270,7 +270,7 @@ fn long_texts(component: &ComponentSpec) -> impl Iterator<Item = &Arc<str>> {
         .chain(words)
 }
 
-/// However they are cut into pieces.
+/// Two programs are equal if their words are, however they are cut into pieces.
 impl PartialEq for PackedProgram {
     fn eq(&self, other: &Self) -> bool {
         self.executable == other.executable
@@ -286,7 +286,7 @@ fn have_same_words(mut one: PackedWords<'_>, mut other: PackedWords<'_>) -> bool
         if let (Some(piece), Some(same)) = next
             && Arc::ptr_eq(piece.text(), same.text())
         {
-            // Whatever is in it, both go on behind it.
+            // The same piece has the same words, so both sides skip it.
             one.pieces.next();
             other.pieces.next();
             continue;
@@ -375,7 +375,6 @@ impl Packer {
     }
 }
 
-/// One word.
 #[derive(Clone, Copy)]
 enum PackedWord<'a> {
     Short(&'a str),
@@ -398,14 +397,14 @@ impl<'a> PackedWord<'a> {
     }
 }
 
-/// The words of pieces. What is no word ends those of its piece.
+/// Iterates over the words of pieces. Text that is no word ends its piece.
 struct PackedWords<'a> {
     pieces: std::slice::Iter<'a, PackedPiece>,
     rest: &'a str,
 }
 
 impl<'a> PackedWords<'a> {
-    /// The piece that begins here, if one does.
+    /// The piece that begins at this position, if one does.
     fn next_piece(&self) -> Option<&'a PackedPiece> {
         self.pieces
             .as_slice()
@@ -439,7 +438,7 @@ fn first_word(text: &str) -> Option<(&str, &str)> {
     rest.split_at_checked(length.parse().ok()?)
 }
 
-/// What short words take as they are written.
+/// Bytes of short words as they are written in a piece.
 fn written_length(words: PackedWords<'_>) -> usize {
     words
         .map(|word| word.as_str().len())

@@ -1,4 +1,4 @@
-//! Settings of a job's life at its sites.
+//! Settings for jobs between placement and end.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use crate::units::{DurationMs, PerMillion};
 /// Times and limits between placement and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobParameters {
-    /// When and how processors are claimed.
+    /// Settings for claims.
     pub claim: ClaimParameters,
-    /// A claimed component that is not at its gate after this time was lost to others.
+    /// Time after which a claimed component that is not at its gate was lost to others.
     pub claim_timeout: DurationMs,
-    /// How far ahead of its input a claim may be.
+    /// The most by which a claim may be ahead of the input.
     pub hold_slack: DurationMs,
     /// Longest time at a gate; the wrapper gives up by itself after it.
     pub hold_max: DurationMs,
@@ -25,14 +25,14 @@ pub struct JobParameters {
     pub go_grace: DurationMs,
     /// From the decision to the common start time.
     pub go_lead: DurationMs,
-    /// The same if a component has been at its gate for `gate_patience`: its wrapper looks less
+    /// The same if a component has been at its gate for `gate_patience`: its wrapper polls less
     /// often then.
     pub go_lead_held: DurationMs,
     /// See `go_lead_held`.
     pub gate_patience: DurationMs,
-    /// What a site acknowledged counts as lost when it is absent this long after.
+    /// An acknowledged attempt counts as lost when it is absent this long after.
     pub settle: DurationMs,
-    /// Between two look-ups of an uncertain submission.
+    /// Time between two look-ups of an uncertain submission.
     pub look_up_interval: DurationMs,
     /// First wait after a lost claim; doubles with each.
     pub claim_backoff: DurationMs,
@@ -40,31 +40,30 @@ pub struct JobParameters {
     pub site_backoff: DurationMs,
     /// Longest wait before a job is tried again.
     pub backoff_max: DurationMs,
-    /// A job that waits this long for others goes back to sites that failed it.
+    /// Time after which a job that waits for other sites goes back to those that failed it.
     pub avoid_for: DurationMs,
-    /// Fails after its input was lost this often.
+    /// Losses of its input after which a job fails.
     pub max_input_losses: u32,
-    /// Past wall time and this margin, a payload that is not over is ended from here.
+    /// Margin after the wall time at which the control plane ends a payload that is not over.
     pub wall_margin: DurationMs,
-    /// A reservation begins so long before the start that is promised: until then components
-    /// come to their gates.
+    /// Time by which a reservation begins before the reserved start: meanwhile components come to
+    /// their gates.
     pub reservation_lead: DurationMs,
-    /// A site that does not answer a question about a reservation for this long is taken to
-    /// have said no. What it may have granted all the same is found there, and cancelled.
+    /// Time after which a site that does not answer a call about a reservation is taken to have
+    /// refused. A reservation that it may have granted all the same is found there, and cancelled.
     pub reservation_patience: DurationMs,
-    /// What share of a site's processors one user may hold in reservations at a time.
+    /// The share of a site's processors that one user may reserve at a time.
     pub reservation_share: PerMillion,
-    /// How far ahead the latest start of a user's reservation may be; `None`: any time.
+    /// The most by which the latest start of a user's reservation may be ahead; `None`: any time.
     pub reservation_ahead: Option<DurationMs>,
-    /// A promised start is announced so long before.
+    /// Time by which a reserved start is announced before it comes.
     pub reservation_notice: DurationMs,
-    /// Windows that are tried for one job at most.
+    /// The most windows that are tried for one job.
     pub reservation_windows: u32,
-    /// So many sites are to grant a reservation to a job that says how they are ranked, so that
-    /// the best of them is chosen.
+    /// The number of sites that are to grant a reservation to a job with preferences, so that the
+    /// best of them is chosen.
     pub reservation_candidates: u32,
-    /// A benchmark of which a site has no result counts so many times the run time that is
-    /// expected by it.
+    /// Factor on the expected run time for a benchmark of which a site has no result.
     pub missing_benchmark_factor: PerMillion,
 }
 
@@ -101,7 +100,7 @@ impl Default for JobParameters {
 }
 
 impl JobParameters {
-    /// What holds for a claim at sites that say nothing of their own.
+    /// Returns the claim limits at sites that have none of their own.
     fn claim_limits(&self) -> ClaimLimits {
         ClaimLimits {
             ready_within: self.claim_timeout,
@@ -109,12 +108,13 @@ impl JobParameters {
         }
     }
 
-    /// What holds for claims at these sites together: they have one start, so the longest counts.
+    /// Returns the claim limits at these sites together: they have one start, so the longest
+    /// counts.
     pub fn claims_at<'a>(&self, sites: impl IntoIterator<Item = &'a SiteName>) -> ClaimLimits {
         let mut longest = None::<ClaimLimits>;
         let mut before = None;
         for site in sites {
-            // Of a large job many that follow each other are at the same site.
+            // In a large job many consecutive components are at the same site.
             if before.replace(site) == Some(site) {
                 continue;
             }
@@ -128,16 +128,16 @@ impl JobParameters {
         longest.unwrap_or_else(|| self.claim_limits())
     }
 
-    /// How much longer than its wall time a component may hold what it claimed: at its gate,
+    /// Returns how much longer than its wall time a component may hold its processors: at its gate,
     /// and until it is seen to have ended.
     pub fn beyond_wall_time(&self) -> DurationMs {
         let everywhere = self.claims_at.values().map(|limits| limits.max_hold);
         everywhere.fold(self.hold_max, DurationMs::max) + self.wall_margin
     }
 
-    /// Wait after the `count`th setback (from 1): doubling from `first`, bounded,
-    /// and spread by up to a quarter so that jobs do not come back in step.
-    /// `seed` is any number of the job's own; chance is not needed for this.
+    /// Returns the wait after the `count`th setback (from 1): doubling from `first`, bounded, and
+    /// spread by up to a quarter so that jobs do not come back in step. `seed` is any number of the
+    /// job's own; this needs no randomness.
     pub fn backoff(&self, first: DurationMs, count: u32, seed: u64) -> DurationMs {
         let doubled = first.0.saturating_mul(1 << count.saturating_sub(1).min(20));
         let wait = doubled.min(self.backoff_max.0);

@@ -11,14 +11,14 @@ use crate::labels::Labels;
 /// A program with the overrides of one site applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramAtSite {
-    /// What runs.
+    /// The program that runs.
     pub program: Program,
-    /// Options for the site's resource manager.
+    /// Options for the site's batch system.
     pub lrm_options: Vec<Arc<str>>,
 }
 
 impl ProgramAtSite {
-    /// Replaces and adds what the override says.
+    /// Applies an override: replaces and adds what it says.
     pub fn apply(&mut self, change: &Override) {
         let program = &mut self.program;
         if let Some(executable) = &change.executable {
@@ -42,7 +42,8 @@ impl ProgramAtSite {
 }
 
 impl ComponentSpec {
-    /// The program as it runs at a site: overrides by label first, then by name.
+    /// Returns the program as it runs at a site: overrides by label are applied first, then those
+    /// by name.
     pub fn program_at(&self, site: &SiteName, labels: &Labels) -> ProgramAtSite {
         let mut result = ProgramAtSite {
             program: self.program.open(),
@@ -58,7 +59,7 @@ impl ComponentSpec {
         result
     }
 
-    /// Contents that must be at `site` before the component can start there, each once.
+    /// Returns the contents that must be at `site` before the component can start there, each once.
     pub fn contents_at(&self, site: &SiteName, labels: &Labels) -> BTreeSet<Content> {
         let at_site = self.program_at(site, labels).program.executable;
         let restart = self

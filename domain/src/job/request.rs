@@ -1,4 +1,4 @@
-//! How the components of a job may be put on sites.
+//! The types of requests: who chooses the sites of a job.
 
 use super::spec::{Collect, JobSpec, SpecError};
 use crate::ids::{ComponentIndex, ComponentName, SiteName};
@@ -18,7 +18,7 @@ pub enum RequestType {
 }
 
 impl RequestType {
-    /// Its name in job files and messages.
+    /// Returns its name in job files and messages.
     pub fn as_str(&self) -> &'static str {
         match self {
             RequestType::Fixed => "fixed",
@@ -27,8 +27,8 @@ impl RequestType {
         }
     }
 
-    /// Whether such a job may try out a site after errors. Who can go nowhere else may, also
-    /// if it must not run twice: it would wait for ever where nobody else goes.
+    /// Returns true if such a job may probe a site after errors. A fixed request may, even if it
+    /// must not run twice: it can go nowhere else, and would wait for ever where no other job goes.
     pub fn may_probe(&self, rerunnable: bool) -> bool {
         rerunnable || matches!(self, RequestType::Fixed)
     }
@@ -41,8 +41,7 @@ pub struct Flexible {
     pub min_component_size: u32,
     /// Most components, at least 1; `None`: as many as there are sites.
     pub max_components: Option<u32>,
-    /// The splits that are allowed, the preferred first. Where there are any, they
-    /// count and the bounds do not.
+    /// The splits that are allowed, the preferred first. If there are any, the bounds do not count.
     pub splits: Vec<Vec<u32>>,
 }
 
@@ -57,13 +56,13 @@ impl Default for Flexible {
 }
 
 impl Flexible {
-    /// Fewest processors that any component can get.
+    /// Returns the fewest processors that any component can get.
     pub fn least(&self) -> u32 {
         let of_splits = self.splits.iter().flatten().copied().min();
         of_splits.unwrap_or(self.min_component_size).max(1)
     }
 
-    /// Most components that it can be split into, if that is bounded.
+    /// Returns the most components that it can be split into, if that is bounded.
     pub fn most_components(&self) -> Option<usize> {
         match self.splits.iter().map(Vec::len).max() {
             Some(most) => Some(most),
@@ -97,7 +96,7 @@ impl Flexible {
 }
 
 impl JobSpec {
-    /// What these placements take of each site.
+    /// Iterates over the resources that these placements take of their sites.
     pub fn uses<'a>(
         &'a self,
         placements: &'a [Placement],
@@ -114,7 +113,7 @@ impl JobSpec {
             })
     }
 
-    /// The names of all components, of which there are so many.
+    /// Returns the names of all `count` components.
     pub fn names(&self, count: usize) -> Vec<String> {
         let indexes = (0..count as u32).map(ComponentIndex);
         indexes
@@ -122,7 +121,7 @@ impl JobSpec {
             .collect()
     }
 
-    /// The name of a component where there are `count`: those of a flexible request are
+    /// Returns the name of a component where there are `count`: those of a flexible request are
     /// numbered from 1, if there are several.
     pub fn name_of(&self, index: ComponentIndex, count: usize) -> Option<String> {
         match self.request {
@@ -137,7 +136,7 @@ impl JobSpec {
         }
     }
 
-    /// Checks what a flexible request must keep.
+    /// Checks the rules for flexible requests.
     pub(super) fn validate_flexible(&self) -> Result<(), SpecError> {
         let RequestType::Flexible(bounds) = &self.request else {
             return Ok(());

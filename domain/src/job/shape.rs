@@ -1,4 +1,4 @@
-//! In which shape a flexible job runs, and for how long.
+//! The shapes of a flexible job: processors and run time.
 
 use super::spec::{JobSpec, RequestType, SpecError, SpecLimits};
 use super::state::Job;
@@ -6,7 +6,7 @@ use crate::acquire::{InvalidMolding, Molding, OtherShape, ReservationUse};
 use crate::units::DurationMs;
 
 impl JobSpec {
-    /// Every shape in which it may run: first as it is asked for.
+    /// Iterates over the shapes in which it may run: first the one that is asked for.
     pub fn shapes(&self) -> impl Iterator<Item = OtherShape> + '_ {
         let processors = self.components.iter().map(|one| one.resources.processors);
         let processors = processors.fold(0, u32::saturating_add);
@@ -16,7 +16,7 @@ impl JobSpec {
         })
     }
 
-    /// How long it may run in one of its shapes at so many sites.
+    /// Returns the time that it may run in one of its shapes at so many sites.
     pub fn time_in(&self, shape: u32, sites: usize) -> DurationMs {
         let run_time = self
             .shapes()
@@ -27,7 +27,7 @@ impl JobSpec {
             .over(run_time.unwrap_or(self.wall_time), sites)
     }
 
-    /// The longest time that it may run in any of its shapes.
+    /// Returns the longest time that it may run in any of its shapes.
     pub fn longest_time(&self) -> DurationMs {
         let times = self
             .shapes()
@@ -52,8 +52,8 @@ impl JobSpec {
 }
 
 impl Job {
-    /// In which of its shapes this round runs: what it was promised may be another than that
-    /// which is asked for.
+    /// Returns the number of the shape in which this round runs: its reservations may be for
+    /// another shape than the one asked for.
     pub fn shape(&self) -> u32 {
         let mut promised = self
             .components
@@ -66,7 +66,7 @@ impl Job {
             .map_or(0, |split| split.shape)
     }
 
-    /// How long its payloads may run in this round.
+    /// Returns the time that its payloads may run in this round.
     pub fn wall_time(&self) -> DurationMs {
         self.spec
             .time_in(self.shape(), self.sites_combined() as usize)

@@ -1,4 +1,4 @@
-//! What a user asks for: a job of components, as submitted and never changed.
+//! The specification of a job of components, as submitted and never changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,31 +30,31 @@ pub use super::request::{Flexible, RequestType};
 pub struct JobSpec {
     /// A name for people; not unique.
     pub name: Option<Arc<str>>,
-    /// How components may be put on sites.
+    /// The type of the request: who chooses the sites.
     pub request: RequestType,
     /// The components, in the order in which the user gave them.
     pub components: Vec<ComponentSpec>,
     /// Policy that places it; `None` for the server's default.
     pub policy: Option<PolicyName>,
-    /// Class of its placement queue at submission.
+    /// Priority of its placement queue at submission.
     pub priority: Priority,
-    /// Longest time the payload may run, from the opening of the gate.
+    /// Longest time that a payload may run, from the opening of the gate.
     pub wall_time: DurationMs,
-    /// Whether a component may run a second time after it began once.
+    /// True if a component may run a second time after it began once.
     pub rerunnable: bool,
-    /// What to do with a round that has begun when a site stops answering.
+    /// Action for a round that has begun when a site stops answering.
     pub on_unreachable: OnUnreachable,
-    /// Fails after this many counted placement tries; `None` never.
+    /// Counted placement tries after which the job fails; `None`: never.
     pub max_placement_tries: Option<u32>,
-    /// Fails after this many refused claims; `None` never.
+    /// Refused claims after which the job fails; `None`: never.
     pub max_claim_tries: Option<u32>,
-    /// Fails after this many restarts for errors of its own; 0 none.
+    /// Retries after errors of the job itself; 0: none.
     pub max_retries: u32,
-    /// By which runner, and what that is to know.
+    /// The runner and its options, and other options of the run.
     pub run: Sparse<RunOptions>,
 }
 
-/// Classes of placement queues, most urgent last so that order follows urgency.
+/// Priorities of placement queues, most urgent last so that order follows urgency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Priority {
     /// Never preempts and is never promoted.
@@ -69,7 +69,7 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// All classes, most urgent first.
+    /// All priorities, most urgent first.
     pub const ALL: [Priority; 4] = [
         Priority::SuperHigh,
         Priority::High,
@@ -77,7 +77,7 @@ impl Priority {
         Priority::SuperLow,
     ];
 
-    /// Its name in job files, metrics and tables.
+    /// Returns its name in job files, metrics and tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Priority::SuperHigh => "super-high",
@@ -94,7 +94,7 @@ impl fmt::Display for Priority {
     }
 }
 
-/// What to do when a site with a running component stops answering.
+/// Action when a site with a running component stops answering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OnUnreachable {
     /// Wait until it answers, however long.
@@ -103,37 +103,37 @@ pub enum OnUnreachable {
     RerunAfter(DurationMs),
 }
 
-/// One component: processes that run at one site.
+/// A component: processes that run at one site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComponentSpec {
-    /// Its name, unique in the job.
+    /// The name, unique in the job.
     pub name: ComponentName,
     /// The site, for a fixed request.
     pub site: Option<SiteName>,
-    /// What it needs.
+    /// Resources that it needs.
     pub resources: Resources,
-    /// What its site must be like.
+    /// Conditions on the labels of its site.
     pub constraints: Vec<Constraint>,
-    /// What to run.
+    /// The program that it runs.
     pub program: PackedProgram,
-    /// Files it reads.
+    /// Files that it reads.
     pub inputs: Vec<Input>,
-    /// Files it leaves.
+    /// Files that it leaves.
     pub outputs: Vec<OutputSpec>,
-    /// What differs at certain sites: applied in order, later ones win.
+    /// Overrides for certain sites: applied in order, later ones win.
     pub at: BTreeMap<OverrideScope, Override>,
-    /// What differs when it is started again after every payload of the job had begun.
+    /// Override for when it is started again after every payload of the job had begun.
     pub restart: Option<Box<Override>>,
-    /// It begins so long after the start of its job; zero: with it.
+    /// Time from the start of its job until it begins; zero: it begins with the job.
     pub start_after: DurationMs,
 }
 
-/// What a component runs. None of it is interpreted by a shell but `setup`.
+/// The program of a component. No shell interprets any of it but `setup`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// The executable.
     pub executable: Executable,
-    /// Its arguments, handed over byte for byte.
+    /// Arguments, handed over byte for byte.
     pub arguments: Vec<Arc<str>>,
     /// Variables added to its environment.
     pub environment: BTreeMap<Arc<str>, Arc<str>>,
@@ -143,17 +143,17 @@ pub struct Program {
     pub setup: Vec<Arc<str>>,
 }
 
-/// Where an executable comes from.
+/// The origin of an executable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Executable {
-    /// Found at the site: an absolute path, or a name looked up in `PATH`.
+    /// It is found at the site: an absolute path, or a name looked up in `PATH`.
     AtSite(Arc<str>),
-    /// Brought there like an input file.
+    /// It is brought to the site like an input file.
     Staged(FileRef),
 }
 
 impl Executable {
-    /// What its user calls it.
+    /// Returns the path or the logical name that its user gave.
     pub fn as_str(&self) -> &str {
         match self {
             Executable::AtSite(path) => path,
@@ -161,7 +161,7 @@ impl Executable {
         }
     }
 
-    /// The content that must be brought for it.
+    /// Returns the content that must be brought for it, if it is staged.
     pub fn content(&self) -> Option<Content> {
         match self {
             Executable::Staged(file) => file.bound,
@@ -170,10 +170,9 @@ impl Executable {
     }
 }
 
-/// A logical file and, once bound, the content it stood for at submission.
+/// A logical file and, once bound, its content at submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileRef {
-    /// Its logical name.
     pub name: LogicalName,
     /// The content that the name pointed to when the job was submitted.
     pub bound: Option<Content>,
@@ -182,24 +181,22 @@ pub struct FileRef {
 /// A file that a component reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
-    /// Which file.
     pub file: FileRef,
-    /// Where it appears below the work directory.
+    /// The path below the work directory.
     pub path: RelPath,
-    /// How much of it the component reads.
+    /// The portion that the component reads.
     pub feed: Feed,
 }
 
 /// A file that a component leaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputSpec {
-    /// Where it is below the work directory.
+    /// The path below the work directory.
     pub path: RelPath,
-    /// What becomes of it.
     pub collect: Collect,
 }
 
-/// What becomes of an output file.
+/// The destination of an output file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Collect {
     /// It stays with the attempt until the user fetches it.
@@ -208,12 +205,12 @@ pub enum Collect {
     ToSite {
         /// The site that keeps it.
         site: SiteName,
-        /// Its logical name from then on.
+        /// The logical name of the output from then on.
         register: LogicalName,
     },
 }
 
-/// For which sites an override holds.
+/// The sites for which an override holds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OverrideScope {
     /// Sites with this label (applied before those for a site by name).
@@ -223,7 +220,7 @@ pub enum OverrideScope {
 }
 
 impl OverrideScope {
-    /// Whether a site with these labels is one of them.
+    /// Returns true if a site of this name with these labels is one of them.
     pub fn holds_at(&self, site: &SiteName, labels: &Labels) -> bool {
         match self {
             OverrideScope::Site(name) => name == site,
@@ -241,7 +238,7 @@ impl fmt::Display for OverrideScope {
     }
 }
 
-/// What differs at certain sites; what is `None` or empty stays as it is.
+/// Changes to a program at certain sites; fields that are `None` or empty change nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Override {
     /// Another executable.
@@ -254,7 +251,7 @@ pub struct Override {
     pub setup: Vec<Arc<str>>,
     /// Another directory to start in.
     pub directory: Option<RelPath>,
-    /// Options handed to the site's resource manager as they are.
+    /// Options handed to the site's batch system as they are.
     pub lrm_options: Vec<Arc<str>>,
 }
 
@@ -276,7 +273,7 @@ impl Default for SpecLimits {
     }
 }
 
-/// What is wrong with a job, whatever the sites are like.
+/// Errors of a job specification, whatever the sites are like.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum SpecError {
@@ -383,7 +380,7 @@ impl JobSpec {
         self.validate_molding(limits)
     }
 
-    /// Names in it that must be resolved to content, each once.
+    /// Returns the logical names that must be resolved to content, each once.
     pub fn unbound_names(&self) -> BTreeSet<LogicalName> {
         self.components
             .iter()
@@ -393,8 +390,8 @@ impl JobSpec {
             .collect()
     }
 
-    /// Binds every logical name to its content, so that the job keeps reading
-    /// what the name meant at submission.
+    /// Binds every logical name to its content, so that the job keeps reading what the name meant
+    /// at submission.
     ///
     /// # Errors
     /// The first name that `content_of` does not know.
@@ -414,7 +411,7 @@ impl JobSpec {
         Ok(())
     }
 
-    /// Resources of all components together.
+    /// Sums the resources of all components.
     pub fn total_resources(&self) -> Resources {
         let mut total = Resources::default();
         self.components
@@ -487,12 +484,12 @@ impl ComponentSpec {
         Ok(())
     }
 
-    /// Everything that may replace parts of its program.
+    /// Iterates over all overrides of its program.
     pub(super) fn overrides(&self) -> impl Iterator<Item = &Override> + Clone {
         self.at.values().chain(self.restart.as_deref())
     }
 
-    /// Every file that must be at the site before it can start: inputs, and
+    /// Iterates over the files that must be at the site before it can start: inputs, and
     /// executables that are staged (also those of overrides).
     pub fn file_refs(&self) -> impl Iterator<Item = &FileRef> {
         let staged = std::iter::once(&self.program.executable)
@@ -523,7 +520,7 @@ impl ComponentSpec {
     }
 }
 
-/// Who did something to a job: the name of the key that asked for it.
+/// The name of the key that did something to a job.
 pub type Actor = KeyName;
 
 pub(crate) fn is_variable_name(name: &str) -> bool {

@@ -21,59 +21,57 @@ pub use super::reservation::{
     TermsChange, Unreserved,
 };
 
-/// One job as it stands in the store.
+/// A job as it stands in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// Its number.
     pub id: JobId,
-    /// What was asked for; never changes.
+    /// The specification as submitted; never changes.
     pub spec: Arc<JobSpec>,
     /// The key that submitted it.
     pub owner: KeyName,
-    /// The client's name for the submission.
+    /// The client's name for the submission, so that a repeated one is recognised.
     pub idempotency: Option<Idempotency>,
-    /// When it was accepted.
+    /// The time at which it was accepted.
     pub submitted_at: Timestamp,
-    /// Class of its placement queue now; promotion raises it.
+    /// Priority of its placement queue now; promotion raises it.
     pub priority: Priority,
-    /// Not placed while set, by this key.
+    /// The key that froze it; it is not placed while this is set.
     pub frozen_by: Option<KeyName>,
-    /// Nothing is done for it while set: why, and until an operator releases it.
+    /// The reason why it is held; nothing is done for it until an operator releases it.
     pub held: Option<Arc<str>>,
-    /// Where it stands.
     pub phase: JobPhase,
-    /// Number of its latest co-allocation.
+    /// Number of its latest round.
     pub round: Round,
-    /// All input of this round is at its sites, whole and checked.
+    /// True once all input of this round is at its sites, whole and checked.
     pub inputs_here: bool,
     /// The common start of this round, once it is decided: no payload begins before.
     pub start_at: Option<Timestamp>,
     /// The next claiming try (JCT), once one of this round has failed; before, it follows from
     /// placement and input: see [`Job::claim_time`].
     pub next_claim: Option<Timestamp>,
-    /// Jobs that this round preempted, all at once: there is one such wave a round.
+    /// Jobs that this round preempted, all at once: a round preempts only once.
     pub preempting: Vec<JobId>,
-    /// Its class was raised by promotion: it counts as such, but does not preempt.
+    /// True if promotion raised its priority: it is queued as such, but does not preempt.
     pub promoted: bool,
     /// Attempts, placements and exits, one entry a component; empty before the first placement.
     pub components: Vec<Component>,
-    /// How often it came back to its queue, by cause.
+    /// Counts of its returns to the queue, by cause.
     pub setbacks: Setbacks,
     /// The instants of KOALA's accounting.
     pub instants: Sparse<Instants>,
-    /// What placed it last; `None` before that, and in records of before that was kept.
+    /// The policy that placed it last; `None` before that, and in older records.
     pub placed_by: Option<PlacedBy>,
-    /// The start that it is to be promised, where that was changed.
+    /// The terms of its reservations, where a user changed them.
     pub wish: TermsChange,
-    /// The reservations that it asks for, or has; `None` before the first was asked for.
+    /// The reservations that it requests, or has; `None` before the first request.
     pub reservation: Option<Box<JobReservations>>,
-    /// Who was told that it has ended, or could not be told.
+    /// Receivers to whom the end was reported, or could not be.
     pub told: BTreeSet<TargetName>,
-    /// How many units were journalled for it; the version of its head.
+    /// Number of units that were journalled for it; the version of its head.
     pub revision: u64,
 }
 
-/// The client's name for a submission, and what it asked then.
+/// The client's name for a submission, and the digest of what it submitted under it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
     /// The name.
@@ -82,68 +80,63 @@ pub struct Idempotency {
     pub body: Digest,
 }
 
-/// Where a job stands.
+/// The phase of a job: how far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobPhase {
-    /// Waits in its placement queue.
+    /// The job waits in its placement queue.
     Queued {
-        /// When it entered the queue; its place there.
+        /// The time at which it entered the queue; decides its place there.
         since: Timestamp,
-        /// Not tried before.
+        /// No placement is tried before this time.
         not_before: Timestamp,
     },
-    /// Placed; its input is on the way; waits in the claiming queue, and holds nothing.
+    /// The job is placed, its input is on the way; it waits in the claiming queue, and has no
+    /// processors.
     Placed {
         /// Job placement time (JPT).
         at: Timestamp,
         /// Estimated job start time (JST), when processors are claimed at the latest.
         start_estimate: Timestamp,
     },
-    /// Attempts are submitted, of all components or, with T < 1, of some; waits until all are
-    /// at their gates and all input is there.
+    /// Attempts are submitted, of all components or, with T < 1, of some. The job waits until all
+    /// are at their gates and all input is there.
     Claiming {
-        /// When components were last claimed.
+        /// The time at which components were last claimed.
         since: Timestamp,
     },
-    /// The start is decided; gates are being opened. Never void from here, but by abort.
+    /// The start is decided; gates are being opened. From here only an abort closes gates.
     Starting {
-        /// When it was decided.
+        /// The time of the decision.
         since: Timestamp,
     },
-    /// All payloads have begun but those that begin later.
+    /// All payloads have begun, except those that begin later.
     Running {
-        /// When the last one was seen to have begun.
+        /// The time at which the last one was seen to have begun.
         since: Timestamp,
     },
     /// All payloads succeeded; outputs are brought where they belong.
     Collecting {
-        /// Since when.
+        /// The time at which this phase began.
         since: Timestamp,
     },
     /// Everything that may live of this round is being ended.
     Aborting {
-        /// Since when.
+        /// The time at which this phase began.
         since: Timestamp,
-        /// Why.
         why: AbortCause,
-        /// What comes after.
+        /// The fate of the job once nothing of the round lives.
         then: AfterAbort,
     },
-    /// Done, with success. Final.
-    Finished {
-        /// When.
-        at: Timestamp,
-    },
-    /// Given up. Final.
+    /// The job succeeded. Final.
+    Finished { at: Timestamp },
+    /// The job failed. Final.
     Failed {
-        /// When.
         at: Timestamp,
-        /// Why, for people.
+        /// The reason, for people.
         reason: Arc<str>,
     },
-    /// Cancelled. Final.
+    /// The job was cancelled. Final.
     Cancelled {
-        /// When.
         at: Timestamp,
         /// The key that asked for it.
         by: KeyName,
@@ -181,7 +174,7 @@ impl PhaseKind {
         PhaseKind::Cancelled,
     ];
 
-    /// Its name in answers, filters and metrics.
+    /// Returns its name in answers, filters and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             PhaseKind::Queued => "queued",
@@ -197,7 +190,7 @@ impl PhaseKind {
         }
     }
 
-    /// Whether nothing can happen any more.
+    /// Returns true if nothing can happen any more.
     pub fn is_final(self) -> bool {
         matches!(
             self,
@@ -224,26 +217,24 @@ impl JobPhase {
     }
 }
 
-/// Why a round is aborted.
+/// The cause for which a round is aborted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AbortCause {
-    /// A component could not be had at its site in time.
+    /// A component did not get its processors at its site in time.
     ClaimLost {
-        /// Which.
         component: ComponentIndex,
-        /// What the site said.
+        /// The reason that the site gave.
         detail: Arc<str>,
     },
     /// Input did not arrive.
     InputLost {
-        /// What happened to the copy.
+        /// The fault of the copy.
         detail: Arc<str>,
     },
-    /// Its site failed a component.
+    /// The site of a component failed it.
     SiteError {
-        /// Which.
         component: ComponentIndex,
-        /// What happened.
+        /// The fault.
         detail: Arc<str>,
     },
     /// A component had not begun within the grace after the start was decided.
@@ -252,45 +243,34 @@ pub enum AbortCause {
         component: ComponentIndex,
     },
     /// The site of a component stopped answering for too long.
-    Unreachable {
-        /// Which.
-        component: ComponentIndex,
-    },
-    /// A component failed by its own doing.
+    Unreachable { component: ComponentIndex },
+    /// The payload of a component failed.
     Application {
-        /// Which.
         component: ComponentIndex,
-        /// How it ended.
+        /// Description of its end.
         detail: Arc<str>,
     },
-    /// A user asked for it.
+    /// A user cancelled the job.
     Cancelled,
-    /// A job of a higher class takes its processors.
-    Preempted {
-        /// Which.
-        by: JobId,
-    },
+    /// A job of a higher priority takes its processors.
+    Preempted { by: JobId },
     /// A user wants another reservation, or none.
     ReservationChanged {
-        /// By which key.
+        /// The key that asked for it.
         by: KeyName,
     },
     /// The site of a component takes none of its owner's jobs for a while.
     Barred {
-        /// Which.
         component: ComponentIndex,
-        /// Why, for people.
+        /// The reason, for people.
         detail: Arc<str>,
     },
-    /// An operator empties a site.
-    Drained {
-        /// The site.
-        site: SiteName,
-    },
+    /// An operator drains a site.
+    Drained { site: SiteName },
 }
 
 impl AbortCause {
-    /// The component that it is about, if it is about one.
+    /// Returns the component that it is about, if it is about one.
     pub fn component(&self) -> Option<ComponentIndex> {
         match self {
             AbortCause::ClaimLost { component, .. }
@@ -308,44 +288,44 @@ impl AbortCause {
     }
 }
 
-/// What becomes of a job after its round was aborted.
+/// The fate of a job after its round was aborted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AfterAbort {
-    /// Back to its queue, not tried before this time.
+    /// It returns to its queue.
     Requeue {
-        /// That time.
+        /// No placement is tried before this time.
         not_before: Timestamp,
     },
     /// It has failed.
     Fail {
-        /// Why.
+        /// The reason, for people.
         reason: Arc<str>,
     },
     /// It is cancelled.
     Cancel {
-        /// By which key.
+        /// The key that asked for it.
         by: KeyName,
     },
 }
 
-/// How often a job came back to its queue, by cause.
+/// Counts of a job's returns to its queue, by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Setbacks {
     /// Claiming tries that failed.
     pub claims: u32,
     /// Rounds that could not be claimed by their start time; each lowers L.
     pub missed_starts: u32,
-    /// Rounds that gave way to jobs of a higher class.
+    /// Rounds that gave way to jobs of a higher priority.
     pub preemptions: u32,
     /// Rounds that were aborted after at least one attempt was submitted.
     pub rounds: u32,
     /// Errors of sites.
     pub site_errors: u32,
-    /// Errors of its own.
+    /// Errors of the job itself.
     pub own_errors: u32,
     /// Input that did not arrive.
     pub inputs: u32,
-    /// Incidents at sites in a row: what is lost with others counts once, and what was lost
-    /// before an attempt that ran for long not at all.
+    /// Incidents at sites in a row: attempts lost together count once, and those lost before an
+    /// attempt that ran for long do not count.
     pub incidents: u32,
 }

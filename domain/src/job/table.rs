@@ -5,16 +5,14 @@ use std::fmt::Write;
 use crate::job::event::JobEventKind;
 use crate::job::state::PhaseKind;
 
-/// One listed transition: in this phase, this event leads to that phase.
+/// A transition: in phase `from`, the event leads to phase `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Transition {
-    /// From.
     pub from: PhaseKind,
-    /// By the event of this name.
+    /// The name of the event.
     pub event: &'static str,
-    /// To.
     pub to: PhaseKind,
-    /// When, for people.
+    /// The condition, for people.
     pub when: &'static str,
 }
 
@@ -54,8 +52,9 @@ pub const TRANSITIONS: &[Transition] = table! {
     Aborting JobCancelled Cancelled: "nothing of the round lives, and a user cancelled";
 };
 
-/// Whether an event may lead from one phase to another. Events that keep the
-/// phase are always allowed, except in a final one: there it is only noted who was told.
+/// Returns true if an event may lead from one phase to another. Events that keep the phase are
+/// always allowed, except in a final one: there only the delivery of messages about the end is
+/// recorded.
 pub fn allowed(from: PhaseKind, event: &str, to: PhaseKind) -> bool {
     if from == to {
         return from.is_final() == (event == JobEventKind::END_TOLD);
@@ -65,7 +64,7 @@ pub fn allowed(from: PhaseKind, event: &str, to: PhaseKind) -> bool {
         .any(|t| t.from == from && t.event == event && t.to == to)
 }
 
-/// The table as Markdown.
+/// Formats the table as Markdown.
 pub fn to_markdown() -> String {
     let mut text = String::from("| from | event | to | when |\n|---|---|---|---|\n");
     for t in TRANSITIONS {

@@ -1,8 +1,8 @@
-//! Stable codes of reasons why a component is not at a site.
+//! Stable codes of the reasons why a component is not at a site.
 
-/// Codes of reasons, nearest to a placement first: what may pass by itself
-/// comes before what needs an operator, and that before what never changes.
-/// The order ranks reasons; the names are part of the API and of metrics.
+/// Codes of reasons, nearest to a placement first: what may pass by itself comes before what needs
+/// an operator, and that before what never changes. The order ranks reasons; the names are part of
+/// the API and of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(
     missing_docs,
@@ -48,7 +48,7 @@ pub enum ReasonCode {
 }
 
 impl ReasonCode {
-    /// All of them, in order.
+    /// All codes, in order.
     pub const ALL: [ReasonCode; 36] = [
         ReasonCode::NotEnoughIdle,
         ReasonCode::Reserved,
@@ -88,7 +88,7 @@ impl ReasonCode {
         ReasonCode::PolicyUnknown,
     ];
 
-    /// Its stable name.
+    /// Returns its stable name.
     pub fn as_str(self) -> &'static str {
         match self {
             ReasonCode::NotEnoughIdle => "not-enough-idle",

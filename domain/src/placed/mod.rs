@@ -1,7 +1,7 @@
-//! What is kept of a placement with the job: where its components went, by which rule, and
-//! what kept them from other sites.
+//! The part of a placement that is kept with the job: the sites of its components, the rule that
+//! chose them, and the main reason against the other sites.
 //!
-//! [`crate::placement`] works it out, [`crate::job`] keeps it; this module uses neither.
+//! [`crate::placement`] computes it, [`crate::job`] keeps it; this module uses neither.
 
 mod code;
 mod rule;
@@ -14,50 +14,46 @@ use crate::content::{Chunk, Content};
 use crate::ids::{PolicyName, SiteName};
 use crate::units::DurationMs;
 
-/// Where a component goes.
+/// The placement of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// The execution site.
     pub site: SiteName,
-    /// Each content it needs there, and the site it comes from.
+    /// The content that it needs there, each with the site it comes from.
     pub sources: Vec<ContentSource>,
-    /// Estimated time until all of it is there.
+    /// Estimated time until all of it is at the site.
     pub transfer_time: DurationMs,
-    /// Processors of a flexible request's total that it gets here; `None` where the
-    /// request names the processors of each component.
+    /// Processors of a flexible request's total that it gets here; `None` where the request gives
+    /// the processors of each component.
     pub share: Option<u32>,
-    /// How it gets its processors there.
+    /// The way in which it gets its processors there.
     pub acquisition: Acquisition,
 }
 
 /// Content that a placed component needs at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContentSource {
-    /// What.
     pub content: Content,
-    /// The file site.
     pub from: SiteName,
-    /// If it is a chunk of a file: of which, and which.
+    /// If it is a chunk of a file: of which, and which one.
     pub chunk: Option<Chunk>,
 }
 
-/// What placed a job.
+/// The policy and rule that placed a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedBy {
-    /// The policy.
     pub policy: PolicyName,
-    /// The rule of it that counts for the whole job.
+    /// The rule that counts for the whole job.
     pub rule: PlacementRule,
-    /// What kept most of the sites that were refused; `None` if none was, or in records of
-    /// before that was kept.
+    /// The main reason for refused sites; `None` if none was refused, or in records older than this
+    /// field.
     pub refused: Option<DominantRefusal>,
 }
 
-/// What kept most of the refused sites from a job when it was placed.
+/// The reason that most of the refused sites had when a job was placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DominantRefusal {
-    /// The worst reason of each of those sites.
+    /// The code; each site counts with its worst reason.
     pub code: ReasonCode,
-    /// How many sites that is true of.
+    /// The number of sites with it.
     pub sites: u32,
 }

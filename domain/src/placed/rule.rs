@@ -1,9 +1,9 @@
-//! By which rule a policy chose: kept with the job, and shown with it.
+//! The rules by which a policy chooses, which are kept with the job and shown with it.
 
 use std::fmt;
 
-/// A rule of a policy. Of several that chose for the components of a job the last in this
-/// order counts for the whole job.
+/// A rule of a policy. If several chose for the components of a job, the last one in this order
+/// counts for the whole job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PlacementRule {
     /// The request names the site.
@@ -14,7 +14,7 @@ pub enum PlacementRule {
     AtFiles,
     /// The pair of execution and file site in the history table whose files arrive first.
     NearestPair,
-    /// The first site with room, in an order by size that is kept.
+    /// The first site with room, in a fixed order by size.
     FirstInOrder,
     /// The fewest sites, and of those the best connected.
     BestConnected,
@@ -27,7 +27,7 @@ pub enum PlacementRule {
 }
 
 impl PlacementRule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [PlacementRule; 9] = [
         PlacementRule::NamedSite,
         PlacementRule::MostLeft,
@@ -40,7 +40,7 @@ impl PlacementRule {
         PlacementRule::Nearest,
     ];
 
-    /// Its stable name.
+    /// Returns its stable name.
     pub fn as_str(self) -> &'static str {
         match self {
             PlacementRule::NamedSite => "named-site",

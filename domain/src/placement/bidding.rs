@@ -1,6 +1,5 @@
-//! A round of bids in messages: what each site answers from what it alone knows, and what
-//! follows from all answers. On the same state both come to what the policy comes to on a
-//! snapshot.
+//! A round of bids in messages: the answer of each site from what it alone knows, and the decision
+//! on all answers. On the same state both give what the policy gives on a snapshot.
 
 use std::sync::Arc;
 
@@ -20,8 +19,8 @@ use crate::placed::PlacedBy;
 use crate::resources::{MEMORY, Resources};
 use crate::units::{BitsPerSecond, Mflops};
 
-/// Whether sites bid for this in messages: it wants what is free now, by a policy that takes
-/// bids. Where that covers it not, it may wait in the queue of a site (see
+/// Returns true if sites bid for this request in messages: it wants what is free now, by a policy
+/// that takes bids. If the bids do not cover it, it may wait in the queue of a site (see
 /// [`crate::placement::queue_instead`]).
 pub fn takes_bids(request: &PlacementRequest) -> bool {
     request.policy().as_str() == MultipleResources::NAME
@@ -31,7 +30,7 @@ pub fn takes_bids(request: &PlacementRequest) -> bool {
         }
 }
 
-/// What a site keeps of a job that was announced to it: its requirements, added up.
+/// The record that a site keeps of a job announced to it: its requirements, added up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnnouncedNeed {
     request: Arc<PlacementRequest>,
@@ -39,7 +38,7 @@ pub struct AnnouncedNeed {
     whole: Resources,
 }
 
-/// What all sites count by in one round: where the job's data is, and the links, whose
+/// The common ground of all sites in one round: where the job's data is, and the links, whose
 /// bandwidths are of one kind (see [`crate::placement::BidBandwidths`]).
 #[derive(Debug, Clone)]
 pub struct BidBasis {
@@ -48,17 +47,16 @@ pub struct BidBasis {
     source_potential: BitsPerSecond,
 }
 
-/// A site's bid, and what it gives: of all that the job asks for at most what is free.
+/// A bid, and the resources that the site gives: at most what is free and asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GivenBid {
-    /// How far the site is.
     pub bid: Bid,
-    /// What it has deducted for the job until the round is over.
+    /// Resources that the site has deducted for the job until the round is over.
     pub resources: Resources,
 }
 
 impl AnnouncedNeed {
-    /// From a request as announced.
+    /// Adds up the requirements of an announced request.
     pub fn new(request: Arc<PlacementRequest>) -> Self {
         let mut whole = request.total().cloned().unwrap_or_default();
         if request.total().is_none() {
@@ -74,16 +72,15 @@ impl AnnouncedNeed {
         }
     }
 
-    /// The request.
     pub fn request(&self) -> &Arc<PlacementRequest> {
         &self.request
     }
 
-    /// The answer of the site at `index` in the round's grid, with so much free that is not
-    /// promised to anybody else.
+    /// Returns the answer of the site at `index` in the round's grid; `free` excludes what is
+    /// deducted for others.
     ///
     /// # Errors
-    /// It cannot take part.
+    /// The site cannot take part.
     pub fn answer(
         &self,
         ground: &BidBasis,
@@ -108,8 +105,8 @@ impl AnnouncedNeed {
         })
     }
 
-    /// The job was not covered: what sites turned out not to have is not left to those that are
-    /// tried after it either, who would else pass it.
+    /// Lowers `left` after a round that did not cover the job: resources that sites turned out not
+    /// to have must not go to jobs tried later, which would otherwise pass this one.
     pub fn learn(
         &self,
         answers: &[Result<GivenBid, Decline>],
@@ -121,13 +118,13 @@ impl AnnouncedNeed {
             None => u64::from(self.whole.processors),
             Some(name) => self.whole.other(name),
         };
-        // What others were promised is there for whoever is over by then.
+        // Resources reserved for others are free for a job that ends before then.
         let lasts = self.request.lasts();
         let told = answers.iter().enumerate();
         let told = told.filter(|(site, _)| grid.sites()[*site].usable_for(lasts).is_none());
         for (site, answer) in told {
             match answer {
-                // Of what it gave less of than was asked, it has no more.
+                // The site gave less of these than was asked for: it has no more.
                 Ok(given) => left.limit(site, &given.resources, |name, count| count < asked(name)),
                 Err(Decline::Silent | Decline::NothingFree) => {
                     left.limit(site, &Resources::default(), |_, _| true);
@@ -137,7 +134,7 @@ impl AnnouncedNeed {
         }
     }
 
-    /// Of what is free as much as the job asks for.
+    /// Returns what is free, up to what the job asks for.
     fn of_free(&self, free: &Resources) -> Resources {
         let processors = free.processors.min(self.whole.processors);
         if self.whole.others.is_empty() {
@@ -155,12 +152,12 @@ impl AnnouncedNeed {
         }
     }
 
-    /// Where the job goes by the answers of all sites, by index, and what placed it. A site
-    /// that did not answer has declined, and none gives more than is `left` to those that are
-    /// tried now: what came free since belongs to those that are tried before.
+    /// Decides where the job goes, given the answers of all sites by index, and what placed it. A
+    /// site that did not answer has declined. None gives more than is `left` to jobs tried now:
+    /// what became free since belongs to those that are tried before.
     ///
     /// # Errors
-    /// What they give, in order, does not cover the job.
+    /// The bids, in order, do not cover the job.
     pub fn decide(
         &self,
         ground: &BidBasis,
@@ -189,7 +186,7 @@ impl AnnouncedNeed {
 }
 
 impl BidBasis {
-    /// For a round about this request.
+    /// Makes the ground for a round about this request.
     pub fn new(request: &PlacementRequest, grid: Arc<GridSnapshot>) -> Self {
         let search = PlacementSearch::new(request, &grid);
         let source_potential = mrs::source_potential(&search);
@@ -201,7 +198,7 @@ impl BidBasis {
         }
     }
 
-    /// The grid as the scheduler knows it.
+    /// Returns the grid as the scheduler knows it.
     pub fn grid(&self) -> &Arc<GridSnapshot> {
         &self.grid
     }

@@ -1,4 +1,4 @@
-//! Why the sites that a job did not go to were refused, in one word: kept with the choice.
+//! The main reason against the sites that a job did not go to, in one word: kept with the choice.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use crate::content::Content;
 use crate::placed::{DominantRefusal, Placement, ReasonCode};
 use crate::resources::Resources;
 
-/// Kinds of components of one job that are looked at: the largest ones say most, and a
-/// job of many must not make its scan wait.
+/// The most distinct components of a job that are looked at: the largest say most, and a job of
+/// many must not delay its scan.
 const KINDS: usize = 4;
 
-/// What kept sites from a job that was just placed by `plan`, as they were to it before it
-/// took anything: the reason of most of them, of equally frequent ones the nearest to a
-/// placement. Sites that a component went to are not refused, whatever they are to others.
+/// Returns the reason that most sites had against a job just placed by `plan`, judged as they were
+/// before it took anything; of equally frequent reasons the one nearest to a placement. Sites that
+/// a component went to do not count as refused, whatever they are to others.
 pub fn dominant_refusal(
     request: &PlacementRequest,
     plan: &PlacementPlan,
@@ -28,7 +28,7 @@ pub fn dominant_refusal(
     let grid = context.grid;
     let remaining = &mut *context.remaining;
     let placed = request.uses(plan).zip(&plan.placements);
-    // Of other partitions nothing is given back: those sites are not looked at again below.
+    // Nothing is given back in other partitions: those sites are not looked at again below.
     let of_own = |part: usize, site: usize| {
         let component = request
             .components()
@@ -87,7 +87,7 @@ pub fn dominant_refusal(
     most.map(|(code, sites)| DominantRefusal { code, sites })
 }
 
-/// Components that differ, the largest first.
+/// Lists components that differ, the largest first.
 fn kinds(request: &PlacementRequest) -> Vec<usize> {
     let components = request.components();
     let mut kinds: Vec<usize> = Vec::new();

@@ -1,5 +1,5 @@
-//! When a job that waits can be placed at the latest, if nothing changes but what is
-//! bound to end, and what is before it in the queue is placed first.
+//! The latest time at which a waiting job can be placed, if nothing changes but what is bound to
+//! end, and if what is ahead in the queue is placed first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,49 +15,45 @@ use crate::ids::SiteName;
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
-/// Most instants that are looked at.
+/// The most instants that are looked at.
 const MOST_STEPS: usize = 500;
-/// Most components that are tried at sites meanwhile: a second's work or so.
+/// The most components that are tried at sites meanwhile: about a second's work.
 const MOST_TRIES: usize = 4_000_000;
 
-/// Something of ours that has ended by then.
+/// Work of ours that is bound to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// When it has ended at the latest.
+    /// The latest time of its end.
     pub at: Timestamp,
-    /// Where it is.
     pub site: SiteName,
-    /// What it holds or will claim.
+    /// The resources that it holds or will claim.
     pub resources: Resources,
-    /// The site's own count includes it.
+    /// True if the site's own count includes it.
     pub visible: bool,
 }
 
 /// A job that waits for its placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiter {
-    /// What it asks for.
     pub request: Arc<PlacementRequest>,
-    /// Not placed before.
+    /// The earliest time at which it may be placed.
     pub not_before: Timestamp,
-    /// How long it keeps what it is given, at most, from when its input is there.
+    /// The longest time for which it keeps its resources, from when its input is there.
     pub longest: DurationMs,
 }
 
-/// When a job can be placed.
+/// The forecast of a placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forecast {
-    /// When at the latest.
+    /// The latest time of the placement.
     pub at: Timestamp,
-    /// How it is placed then.
     pub plan: PlacementPlan,
-    /// How many components have ended before.
+    /// The number of components that end before.
     pub ended: usize,
 }
 
-/// How long a job waits behind so many others if the queue moves as it did lately, when
-/// `placed` of its jobs were placed within `window`: at the least and at the most, half and
-/// twice as long. `None` if none was placed.
+/// Estimates how long a job waits behind `ahead` others at the recent pace, when `placed` jobs were
+/// placed within `window`. The bounds are half and twice the wait. `None` if none was placed.
 pub fn by_pace(
     ahead: usize,
     placed: usize,
@@ -73,11 +69,11 @@ pub fn by_pace(
     Some((DurationMs(wait / 2), DurationMs(wait.saturating_mul(2))))
 }
 
-/// Looks ahead until `job` is placed: whatever is before it first.
+/// Looks ahead until `job` is placed, after everything that is ahead of it.
 ///
 /// # Errors
-/// What keeps it from a place when everything that is bound to end has ended; `None` if so
-/// much happens before, or so much is to be placed, that nothing can be said.
+/// The refusal that remains when everything that is bound to end has ended; `None` if so much
+/// happens before, or so much is to be placed, that nothing can be said.
 pub fn forecast(
     grid: &GridSnapshot,
     history: &PairHistory,
@@ -115,7 +111,7 @@ pub fn forecast(
     Err(None)
 }
 
-/// The grid at some instant to come.
+/// The grid at a future instant.
 struct FutureGrid<'a> {
     grid: &'a GridSnapshot,
     history: PairHistory,
@@ -123,7 +119,7 @@ struct FutureGrid<'a> {
     ends: BTreeMap<Timestamp, Vec<Release>>,
     now: Timestamp,
     ended: usize,
-    /// Components that were tried at a site each.
+    /// Pairs of component and site that were tried.
     tries: usize,
 }
 
@@ -136,7 +132,7 @@ impl<'a> FutureGrid<'a> {
     ) -> Self {
         let mut ends: BTreeMap<Timestamp, Vec<Release>> = BTreeMap::new();
         for release in releases {
-            // What should have ended already may do so at any time, but not in the past.
+            // Work that should have ended already may end at any time, but not in the past.
             ends.entry(release.at.max(now + DurationMs(1)))
                 .or_default()
                 .push(release);
@@ -154,7 +150,7 @@ impl<'a> FutureGrid<'a> {
         }
     }
 
-    /// Places what is before the job as far as it fits, then the job.
+    /// Places what is ahead of the job as far as it fits, then the job.
     fn look(
         &mut self,
         before: &mut Vec<&Waiter>,
@@ -193,7 +189,7 @@ impl<'a> FutureGrid<'a> {
         outcome
     }
 
-    /// A job that is placed first keeps what it is given until it has ended.
+    /// Takes the resources of a job that is placed first until it ends.
     fn take(&mut self, waiter: &Waiter, plan: &PlacementPlan) {
         let end = self.now + plan.transfer_time + waiter.longest;
         for (name, resources) in waiter.request.uses(plan) {
@@ -211,7 +207,7 @@ impl<'a> FutureGrid<'a> {
         }
     }
 
-    /// Goes to the next instant at which something changes, if there is one.
+    /// Advances to the next instant at which something changes; returns false if there is none.
     fn go_on(&mut self, wake: Option<Timestamp>) -> bool {
         let end = self.ends.keys().next().copied();
         let Some(next) = end.into_iter().chain(wake).min() else {

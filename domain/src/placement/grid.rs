@@ -15,12 +15,12 @@ use crate::resources::Resources;
 use crate::site::owners::Ban;
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
 
-/// What is known of all sites, their files and the links between them.
+/// The known state of all sites, their files and the links between them.
 #[derive(Debug, Clone)]
 pub struct GridSnapshot {
     sites: Vec<GridSite>,
     usable: Vec<Resources>,
-    /// Sites that promised something to others for later, by index.
+    /// Indexes of sites that have reserved something for others later.
     ebbing: Vec<usize>,
     network: Arc<Network>,
     positions: Vec<Option<usize>>,
@@ -28,88 +28,85 @@ pub struct GridSnapshot {
     staged: Arc<dyn StagedLookup>,
 }
 
-/// What is known of one site.
+/// The known state of one site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GridSite {
-    /// Its name.
     pub name: SiteName,
-    /// What it is; `None` until it has been heard from.
+    /// The capacity of the site; `None` until its first answer.
     pub shape: Option<Arc<SiteShape>>,
-    /// Whether it takes placements.
     pub acceptance: PlacementAcceptance,
-    /// What it said is idle; `None` if that is not known, and then nothing is placed.
+    /// The reported idle resources; `None` if unknown, and then nothing is placed.
     pub idle: Option<Belief>,
-    /// The same of each of its partitions.
+    /// The idle resources of each of its partitions.
     pub idle_in: Arc<BTreeMap<Arc<str>, Resources>>,
-    /// When less of that is left, as it was promised to others.
+    /// The times at which less of that is left, as it is reserved for others.
     pub ebbs: Arc<[IdleDrop]>,
-    /// What we placed there and its resource manager does not show yet.
+    /// Resources of placed work that its batch system does not show yet.
     pub pending: Resources,
-    /// What our running components hold there.
+    /// Resources that our running components hold there.
     pub ours: Resources,
-    /// How much of it we may fill.
+    /// The bound on what we may fill of it.
     pub quota: Quota,
-    /// How many more jobs it takes; `None` for no such limit.
+    /// The number of further jobs that it takes; `None`: no limit.
     pub room: Option<u32>,
-    /// How many more bytes may be staged there; `None` for no such limit.
+    /// Bytes that may still be staged there; `None`: no limit.
     pub staging_left: Option<Bytes>,
-    /// Whether its files can be read now.
+    /// True if its files can be read now.
     pub serves_files: bool,
-    /// What each of its processors does; `None` if nobody said.
+    /// Speed of each of its processors; `None` if unknown.
     pub power_per_processor: Option<Mflops>,
-    /// What jobs waited for there lately, though it was idle; `None` if they did not.
+    /// Recent waits of jobs there although enough was idle; `None` if there were none.
     pub waits: Option<Arc<Obtainable>>,
-    /// Whose jobs stay away from it, and nobody else's.
+    /// The owners whose jobs, and nobody else's, stay away from it.
     pub bans: Arc<[(KeyName, Ban)]>,
 }
 
-/// What a site is, apart from its load.
+/// The properties of a site other than its load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteShape {
-    /// All that it has, in use or not.
+    /// All resources, in use or not.
     pub total: Resources,
     /// The most that one component can get.
     pub largest_component: Resources,
-    /// Its labels.
     pub labels: Labels,
-    /// Components may wait in its own queue for hours.
+    /// True if components may wait in its own queue for hours.
     pub queues: bool,
-    /// That is the only way to it: nothing is claimed there, however much is idle.
+    /// True if that is the only way in: nothing is claimed there, however much is idle.
     pub queues_only: bool,
-    /// It promises processors for later.
+    /// True if it grants advance reservations.
     pub reservations: bool,
-    /// Its partitions; `None`: it knows no such difference.
+    /// The partitions; `None` if it has none.
     pub lanes: Option<SitePartitions>,
 }
 
-/// What a site said of its load, and when.
+/// A report of a site's load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Belief {
-    /// What was free for one more submission.
+    /// Resources that were free for one more submission.
     pub idle: Resources,
-    /// Our clock when the site was asked.
+    /// The time of the request, by our clock.
     pub asked_at: Timestamp,
 }
 
-/// Whether a site takes placements.
+/// The kinds of jobs that a site accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PlacementAcceptance {
-    /// Any job's.
+    /// Any job.
     Open,
-    /// Only of jobs that may try it out after errors.
+    /// Only jobs that may try it out after errors.
     ProbesOnly,
-    /// None, for this reason.
+    /// No job, for this reason.
     Closed(Hindrance),
 }
 
-/// Why a site takes no placements.
+/// A reason why a site takes no placements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hindrance {
     /// It has not answered since our start, or never said what is idle.
     Unknown,
     /// It does not answer.
     Unreachable,
-    /// So many sites do not answer that the fault is taken to be ours.
+    /// The number of silent sites suggests that the fault is ours.
     Isolated,
     /// Too many errors in a row.
     Unusable,
@@ -132,10 +129,10 @@ pub enum Hindrance {
     QueueOnly,
 }
 
-/// What is staged at sites already, or will be, for what was placed before: it takes no more
-/// room. Asked only where that is bounded. Implemented by what counts it.
+/// The contents that are staged at sites, or will be for what was placed before: they take no more
+/// room. Looked up only where room is bounded. Implemented by what counts it.
 pub trait StagedLookup: fmt::Debug + Send + Sync {
-    /// Whether this content is, at this site.
+    /// Returns true if this content is staged at this site.
     fn has(&self, site: &SiteName, content: &Content) -> bool;
 }
 
@@ -146,9 +143,9 @@ impl StagedLookup for BTreeMap<SiteName, BTreeSet<Content>> {
     }
 }
 
-/// Where the replicas of a content are. Implemented by the catalogue.
+/// The index of replicas by content. Implemented by the catalogue.
 pub trait Replicas: fmt::Debug + Send + Sync {
-    /// Calls `visit` once for every site that has this content, whole.
+    /// Calls `visit` once for every site that has this whole content.
     fn visit_sites(&self, digest: &Digest, visit: &mut dyn FnMut(&SiteName));
 }
 
@@ -159,7 +156,7 @@ impl Replicas for BTreeMap<Digest, BTreeSet<SiteName>> {
 }
 
 impl PlacementAcceptance {
-    /// What keeps a job from being placed here, if anything.
+    /// Returns what keeps a job from being placed here, if anything.
     pub fn hindrance(self, may_probe: bool) -> Option<Hindrance> {
         match self {
             PlacementAcceptance::Open => None,
@@ -169,9 +166,9 @@ impl PlacementAcceptance {
         }
     }
 
-    /// Whether a job that must not run twice does better to wait for this site than to try
-    /// another one out. What failed is mended by the jobs of others alone, of which there may
-    /// be none, and when an operator's order ends nobody knows.
+    /// Returns true if a job that must not run twice does better to wait for this site than to try
+    /// another one out. A failed site is mended only by the jobs of others, of which there may be
+    /// none, and nobody knows when an operator's command will be lifted.
     pub fn is_worth_waiting_for(self) -> bool {
         match self {
             PlacementAcceptance::Open => true,
@@ -189,7 +186,7 @@ impl PlacementAcceptance {
 }
 
 impl GridSite {
-    /// A site that has not been heard from.
+    /// Makes a site that has not answered yet.
     pub fn unheard(name: SiteName) -> Self {
         Self {
             name,
@@ -210,16 +207,15 @@ impl GridSite {
         }
     }
 
-    /// What we may take of it: idle within the quota, less what is pending
-    /// (KOALA, section 4: between placement and claim a processor is not there
-    /// for our own next job).
+    /// Returns what we may take of it: what is idle within the quota, less what is pending (KOALA,
+    /// section 4: between placement and claim a processor is not there for our own next job).
     pub fn usable(&self) -> Resources {
         let idle = self.idle.as_ref().map(|belief| &belief.idle);
         idle.map(|idle| self.usable_of(idle)).unwrap_or_default()
     }
 
-    /// What of it a job may take that holds it for so long, if that is less: what others were
-    /// promised within that time it would keep from them.
+    /// Returns what a job may take that holds it for `lasts`, if that is less than
+    /// [`GridSite::usable`]: it must not keep resources that others have reserved within that time.
     pub fn usable_for(&self, lasts: DurationMs) -> Option<Resources> {
         let ebb = self.ebbs.iter().rfind(|ebb| ebb.after < lasts)?;
         let mut left = self.idle.as_ref()?.idle.clone();
@@ -236,15 +232,15 @@ impl GridSite {
         usable
     }
 
-    /// How old the belief about its load is.
+    /// Returns the age of the report about its load.
     pub fn age(&self, now: Timestamp) -> Option<DurationMs> {
         self.idle.as_ref().map(|belief| now.since(belief.asked_at))
     }
 }
 
 impl GridSnapshot {
-    /// Puts what is known together. Order of `sites` does not matter; of two
-    /// with one name the later counts.
+    /// Makes a snapshot. The order of `sites` does not matter; of two with one name the later one
+    /// counts.
     pub fn new(
         sites: impl IntoIterator<Item = GridSite>,
         network: Arc<Network>,
@@ -276,43 +272,41 @@ impl GridSnapshot {
         }
     }
 
-    /// The same, where this is staged at the sites.
+    /// Sets the contents that are staged at the sites.
     pub fn with_staged(self, staged: Arc<dyn StagedLookup>) -> Self {
         Self { staged, ..self }
     }
 
-    /// The same files and links, with the same sites in another condition.
+    /// Returns the same files and links, with these sites.
     pub fn with_sites(&self, sites: Vec<GridSite>) -> Self {
         Self::new(sites, self.network.clone(), self.replicas.clone())
             .with_staged(self.staged.clone())
     }
 
-    /// All sites, in order of name; positions in it are site indexes.
+    /// Returns all sites in order of name; their positions are the site indexes.
     pub fn sites(&self) -> &[GridSite] {
         &self.sites
     }
 
-    /// What we may take of each site before anything is placed, by site index.
+    /// Returns what we may take of each site before anything is placed, by site index.
     pub fn usable(&self) -> &[Resources] {
         &self.usable
     }
 
-    /// Sites that promised something to others for later, by index.
+    /// Returns the indexes of sites that have reserved something for others later.
     pub(super) fn ebbing(&self) -> &[usize] {
         &self.ebbing
     }
 
-    /// Index of a site.
     pub fn index_of(&self, name: &SiteName) -> Option<usize> {
         self.sites.binary_search_by(|site| site.name.cmp(name)).ok()
     }
 
-    /// A site by name.
     pub fn site(&self, name: &SiteName) -> Option<&GridSite> {
         self.index_of(name).map(|index| &self.sites[index])
     }
 
-    /// Bandwidth between sites, by index; 0 if it is not known.
+    /// Returns the bandwidth between sites, by index; 0 if unknown.
     pub fn bandwidth(&self, from: usize, to: usize) -> BitsPerSecond {
         match (self.positions[from], self.positions[to]) {
             (Some(from), Some(to)) => self.network.between(from, to),
@@ -320,7 +314,7 @@ impl GridSnapshot {
         }
     }
 
-    /// Bandwidth between sites by which they bid, by index; 0 if it is not known.
+    /// Returns the bandwidth by which sites bid, by index; 0 if unknown.
     pub fn bid_bandwidth(&self, from: usize, to: usize) -> BitsPerSecond {
         match (self.positions[from], self.positions[to]) {
             (Some(from), Some(to)) => self.network.bid_bandwidth(from, to),
@@ -328,19 +322,19 @@ impl GridSnapshot {
         }
     }
 
-    /// Of which kind those are.
+    /// Returns the kind of the bandwidths by which sites bid.
     pub fn bid_kind(&self) -> BandwidthKind {
         self.network.bid_kind()
     }
 
-    /// What a site can send to all others together, by index: its potential.
+    /// Returns what a site can send to all others together, by index: its potential.
     pub fn potential(&self, site: usize) -> BitsPerSecond {
         self.positions[site].map_or(BitsPerSecond(0), |position| {
             self.network.potential(position)
         })
     }
 
-    /// How long a message between components takes between sites, by index.
+    /// Returns how long a message between components takes between sites, by index.
     pub(super) fn exchange(&self, from: usize, to: usize) -> Exchange {
         match (self.positions[from], self.positions[to]) {
             (Some(from), Some(to)) => self.network.exchange(from, to),
@@ -348,12 +342,11 @@ impl GridSnapshot {
         }
     }
 
-    /// Whether a content is staged at a site already.
+    /// Returns true if a content is staged at a site already.
     pub fn is_staged(&self, site: &SiteName, content: &Content) -> bool {
         self.staged.has(site, content)
     }
 
-    /// Where replicas are.
     pub fn replicas(&self) -> &dyn Replicas {
         &*self.replicas
     }

@@ -1,13 +1,13 @@
-//! Sites that are combined for one job, and which of them are connected best.
+//! Groups of sites that are combined for one job, and the search for the best connected one.
 
 use super::grid::GridSnapshot;
 use super::network::Exchange;
 
-/// How many links one search looks at. Enough for all sets of two among 245 sites, of three
-/// among 45, of four among 22; of more it takes the best that it came to.
+/// The number of links that one search looks at. Enough for all sets of two among 245 sites, of
+/// three among 45, of four among 22; with more sites it returns the best found so far.
 const LINKS: usize = 30_000;
 
-/// Sites in the order in which they joined, and what a message takes over their slowest link.
+/// A group of sites in order of joining, with the time of a message over its slowest link.
 #[derive(Debug, Clone)]
 pub(super) struct SiteGroup {
     pub(super) sites: Vec<usize>,
@@ -22,7 +22,7 @@ impl SiteGroup {
         }
     }
 
-    /// The slowest link if this site joined.
+    /// Returns the slowest link if this site joined.
     fn with(&self, site: usize, grid: &GridSnapshot) -> Exchange {
         self.sites
             .iter()
@@ -35,7 +35,7 @@ impl SiteGroup {
         self.sites.push(site);
     }
 
-    /// Of these sites the best connected one joins, of equal ones the first; whether any did.
+    /// Adds the best connected of these sites, of equal ones the first; returns true if any joined.
     pub(super) fn grow(&mut self, sites: impl Iterator<Item = usize>, grid: &GridSnapshot) -> bool {
         let members = self.sites.clone();
         let others = sites.filter(|site| !members.contains(site));
@@ -49,27 +49,27 @@ impl SiteGroup {
         true
     }
 
-    /// Fewer sites first, then the faster slowest link.
+    /// Ranks groups: fewer sites first, then the faster slowest link.
     pub(super) fn rank(&self) -> (usize, Exchange) {
         (self.sites.len(), self.slowest)
     }
 }
 
-/// Looks for a better group than the one that is known, among all sets of sites: those that
-/// cannot offer enough or are not connected better are cut off as early as that is seen.
+/// A search for a better group than the known one, among all sets of sites. Sets that cannot offer
+/// enough, or are not connected better, are cut off as early as possible.
 pub(super) struct GroupSearch<'a> {
     grid: &'a GridSnapshot,
-    /// Sites with what each offers, the largest first.
+    /// Sites with the processors that each offers, the largest first.
     offers: &'a [(usize, u32)],
     needed: u64,
-    /// How many links a trial of a whole set counts for.
+    /// The number of links for which a trial of a whole set counts.
     trial: usize,
     best: SiteGroup,
     links: usize,
 }
 
 impl<'a> GroupSearch<'a> {
-    /// For sites that offer `needed` together, beginning with a group that does.
+    /// Searches among sites for sets that offer `needed` together, starting from a known group.
     pub(super) fn new(
         grid: &'a GridSnapshot,
         offers: &'a [(usize, u32)],
@@ -86,17 +86,17 @@ impl<'a> GroupSearch<'a> {
         }
     }
 
-    /// A trial of a whole set counts for so many links.
+    /// Sets the number of links for which a trial of a whole set counts.
     pub(super) fn with_trial(self, trial: usize) -> Self {
         Self { trial, ..self }
     }
 
-    /// The best group as far as is known now.
+    /// Returns the best group found so far.
     pub(super) fn best(self) -> SiteGroup {
         self.best
     }
 
-    /// Looks among the sets of `size` sites; `takes` says whether one takes the job.
+    /// Searches the sets of `size` sites; `takes` says whether a set takes the job.
     pub(super) fn among(&mut self, size: usize, takes: &mut dyn FnMut(&[usize]) -> bool) {
         let mut none = SiteGroup {
             sites: Vec::new(),
@@ -105,8 +105,8 @@ impl<'a> GroupSearch<'a> {
         self.extend(&mut none, 0, 0, size, takes);
     }
 
-    /// Every set that begins with this group and goes on with sites from there; whether one
-    /// that goes on with smaller sites may do: they offer no more.
+    /// Tries every set that extends this group with sites from `from` on. Returns false if sets
+    /// with smaller sites need not be tried: they offer no more, or no effort is left.
     fn extend(
         &mut self,
         group: &mut SiteGroup,
@@ -145,7 +145,7 @@ impl<'a> GroupSearch<'a> {
         self.links > 0
     }
 
-    /// Whether there is effort left.
+    /// Tries a whole set; returns true if there is effort left.
     fn consider(&mut self, group: &SiteGroup, takes: &mut dyn FnMut(&[usize]) -> bool) -> bool {
         self.links = self.links.saturating_sub(self.trial);
         if group.rank() < self.best.rank() && takes(&group.sites) {

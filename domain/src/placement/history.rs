@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::ids::SiteName;
 
-/// H: pairs of an execution site and a file site that Close-to-Files considers. It grows
-/// by what was placed and is volatile: after a restart it is the seed again.
+/// H: the pairs of an execution site and a file site that Close-to-Files considers. It grows with
+/// each placement and is volatile: after a restart it is the seed again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PairHistory {
     /// Every pair, also of sites that join later.
@@ -16,7 +16,7 @@ pub enum PairHistory {
 }
 
 impl PairHistory {
-    /// Whether it has the pair.
+    /// Returns true if it has the pair.
     pub fn has(&self, execution: &SiteName, file: &SiteName) -> bool {
         match self {
             PairHistory::All => true,
@@ -24,7 +24,7 @@ impl PairHistory {
         }
     }
 
-    /// Adds a pair; whether it is new.
+    /// Adds a pair; returns true if it is new.
     pub fn insert(&mut self, execution: SiteName, file: SiteName) -> bool {
         match self {
             PairHistory::All => false,

@@ -1,4 +1,4 @@
-//! The network between sites, dense so that a policy can look at every pair.
+//! The network between sites, stored densely so that a policy can look at every pair.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use crate::ids::SiteName;
 use crate::transfer::links::Links;
 use crate::units::{BitsPerSecond, Bytes, DurationUs};
 
-/// What an exchange between two components carries where nothing else is said.
+/// The default size of an exchange between two components.
 pub const DEFAULT_MESSAGE: Bytes = Bytes(1_000_000);
 
-/// Measured or configured bandwidth and latency of ordered pairs of sites. A pair
-/// that is not known carries nothing.
+/// Measured or configured bandwidth and latency of ordered pairs of sites. An unknown pair carries
+/// nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
     /// Sites with at least one link, by name.
@@ -19,44 +19,44 @@ pub struct Network {
     /// Row: from; column: to. As measured, else as configured.
     bandwidth: Vec<BitsPerSecond>,
     exchange: Vec<Exchange>,
-    /// What the site of the row sends.
+    /// The bandwidth at which the site of the row sends.
     upload: Vec<BitsPerSecond>,
-    /// Sum of each row of it.
+    /// The sum of each row of `upload`.
     potential: Vec<BitsPerSecond>,
     /// Bandwidths and potentials as configured.
     nominal: Arc<[BitsPerSecond]>,
     nominal_potential: Arc<[BitsPerSecond]>,
     is_measured: Vec<bool>,
-    /// Links that carry something, and those of them that are not measured.
+    /// The number of links that carry something; `unmeasured` counts those not measured.
     links: usize,
     unmeasured: usize,
     bids: BidBandwidths,
     message: Bytes,
 }
 
-/// By which bandwidths sites bid.
+/// The choice of bandwidths by which sites bid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BidBandwidths {
     /// All of one kind: measured if every link is, else configured.
     #[default]
     OneKind,
-    /// Of each link the latest that is known.
+    /// The latest known bandwidth of each link.
     Latest,
 }
 
-/// What the bandwidths of a round are.
+/// The kind of the bandwidths of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BandwidthKind {
-    /// Those of transfers, on every link.
+    /// Measured by transfers, on every link.
     Measured,
-    /// Those that somebody wrote down, on every link.
+    /// Configured, on every link.
     Nominal,
     /// Measured on some links, configured on the others.
     Mixed,
 }
 
 impl BandwidthKind {
-    /// In words.
+    /// Returns the kind in words.
     pub fn as_str(self) -> &'static str {
         match self {
             BandwidthKind::Measured => "measured",
@@ -66,15 +66,15 @@ impl BandwidthKind {
     }
 }
 
-/// How long a message between two components takes from one site to another, in
-/// nanoseconds: the time of its first bit, then of all the others.
+/// The time of a message between two components from one site to another, in nanoseconds: the
+/// latency of its first bit, then the transmission of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Exchange(u64);
 
 impl Exchange {
-    /// Within a site.
+    /// The time within a site.
     pub const NONE: Exchange = Exchange(0);
-    /// Over a link that carries nothing.
+    /// The time over a link that carries nothing.
     pub const NEVER: Exchange = Exchange(u64::MAX);
 
     fn of(message: Bytes, bandwidth: BitsPerSecond, latency: DurationUs) -> Self {
@@ -89,18 +89,18 @@ impl Exchange {
     }
 }
 
-/// One link, in one direction.
+/// A link, in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Where it begins.
+    /// The site where it begins.
     pub from: SiteName,
-    /// Where it ends.
+    /// The site where it ends.
     pub to: SiteName,
-    /// What it carries; 0 means nothing.
+    /// Bandwidth; 0 means that it carries nothing.
     pub bandwidth: BitsPerSecond,
-    /// What the site where it begins sends over it, if the other could receive it.
+    /// Bandwidth at which the first site would send if the other could receive it.
     pub upload: BitsPerSecond,
-    /// How long the first bit takes: half of a round trip.
+    /// Latency: half of a round trip.
     pub latency: DurationUs,
 }
 
@@ -111,8 +111,8 @@ impl Default for Network {
 }
 
 impl Network {
-    /// From links, the last one of a pair counts; `message`: what an exchange between two
-    /// components carries.
+    /// Makes a network from links; of several for one pair the last one counts. `message` is the
+    /// size of an exchange between two components.
     pub fn new(links: impl IntoIterator<Item = Link>, message: Bytes) -> Self {
         let links: Vec<Link> = links.into_iter().collect();
         let ends = links.iter().flat_map(|link| [&link.from, &link.to]);
@@ -147,12 +147,13 @@ impl Network {
         network
     }
 
-    /// Has sites bid by these bandwidths.
+    /// Chooses the bandwidths by which sites bid.
     pub fn with_bids_by(self, bids: BidBandwidths) -> Self {
         Self { bids, ..self }
     }
 
-    /// From links (from, to, bandwidth) without latency; the last one of a pair counts.
+    /// Makes a network from links (from, to, bandwidth) without latency; the last one of a pair
+    /// counts.
     pub fn from_links(
         links: impl IntoIterator<Item = (SiteName, SiteName, BitsPerSecond)>,
     ) -> Self {
@@ -171,7 +172,7 @@ impl Network {
         )
     }
 
-    /// From what was measured or configured.
+    /// Makes a network from the measured or configured rates.
     pub fn of(links: &Links) -> Self {
         Self::from_links(
             links
@@ -180,7 +181,7 @@ impl Network {
         )
     }
 
-    /// Sets what is known now of a link that was configured, measured or as configured.
+    /// Updates a configured link; `is_measured` says where the values come from.
     pub fn set(&mut self, link: &Link, is_measured: bool) {
         let Some(pair) = self.write(link) else { return };
         if self.counts(pair) && self.is_measured[pair] != is_measured {
@@ -207,29 +208,29 @@ impl Network {
         Some(pair)
     }
 
-    /// Whether it joins two sites and is there.
+    /// Returns true if the link joins two different sites and carries something.
     fn counts(&self, pair: usize) -> bool {
         let sites = self.names.len();
         self.nominal[pair].0 > 0 && pair / sites != pair % sites
     }
 
-    /// Bandwidth from one site to another; 0 if it is not known.
+    /// Returns the bandwidth from one site to another; 0 if unknown.
     pub fn bandwidth(&self, from: &SiteName, to: &SiteName) -> BitsPerSecond {
         self.pair(from, to)
             .map_or(BitsPerSecond(0), |pair| self.bandwidth[pair])
     }
 
-    /// Where a site stands in the table, if it has any link.
+    /// Returns the position of a site in the table, if it has any link.
     pub(super) fn position(&self, site: &SiteName) -> Option<usize> {
         self.names.binary_search(site).ok()
     }
 
-    /// Bandwidth by positions.
+    /// Returns the bandwidth by positions.
     pub(super) fn between(&self, from: usize, to: usize) -> BitsPerSecond {
         self.bandwidth[from * self.names.len() + to]
     }
 
-    /// Of which kind the bandwidths are by which sites bid now.
+    /// Returns the kind of the bandwidths by which sites bid now.
     pub fn bid_kind(&self) -> BandwidthKind {
         match self.bids {
             _ if self.unmeasured == self.links => BandwidthKind::Nominal,
@@ -239,7 +240,7 @@ impl Network {
         }
     }
 
-    /// Bandwidth by which sites bid, by positions.
+    /// Returns the bandwidth by which sites bid, by positions.
     pub(super) fn bid_bandwidth(&self, from: usize, to: usize) -> BitsPerSecond {
         match self.bid_kind() {
             BandwidthKind::Nominal => self.nominal[from * self.names.len() + to],
@@ -247,7 +248,7 @@ impl Network {
         }
     }
 
-    /// What a site sends to all others together, by its position.
+    /// Returns what a site sends to all others together, by its position.
     pub(super) fn potential(&self, from: usize) -> BitsPerSecond {
         match self.bid_kind() {
             BandwidthKind::Nominal => self.nominal_potential[from],
@@ -255,7 +256,7 @@ impl Network {
         }
     }
 
-    /// How long an exchange takes, by positions.
+    /// Returns the time of an exchange, by positions.
     pub(super) fn exchange(&self, from: usize, to: usize) -> Exchange {
         self.exchange[from * self.names.len() + to]
     }

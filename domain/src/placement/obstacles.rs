@@ -14,16 +14,15 @@ use crate::placed::ReasonCode;
 use crate::resources::{GFLOPS, Resources};
 use crate::units::{Bytes, DurationMs};
 
-/// What is done with an obstacle: its code, how much is missing (0 where that
-/// is no number), and how to say it. `Break` ends the search for more. Reasons
-/// are put together only when asked for, so that choosing allocates nothing.
+/// The callback for an obstacle: its code, how much is missing (0 where that is no number), and how
+/// to describe it. `Break` ends the search for more. Reasons are built only on request, so that
+/// choosing allocates nothing.
 pub(super) type ObstacleSink<'r> =
     dyn FnMut(ReasonCode, u64, &dyn Fn() -> Reason) -> ControlFlow<()> + 'r;
 
-/// An obstacle that is remembered.
 pub(super) type RememberedObstacle = (ReasonCode, u64, Reason);
 
-/// Of all that `look` reports, the worst; of equally bad ones the first.
+/// Returns the worst obstacle that `look` reports; of equally bad ones the first.
 pub(super) fn worst_of(
     look: impl FnOnce(&mut ObstacleSink<'_>) -> ControlFlow<()>,
 ) -> Option<RememberedObstacle> {
@@ -57,7 +56,7 @@ impl PlacementSearch<'_> {
         if let Some(hindrance) = closed(site, self.tries_out) {
             report(hindrance.into(), 0, &|| Reason::Closed(hindrance))?;
         }
-        // Most requests have no input at all.
+        // Most requests have no input.
         if let Some(shape) = site
             .shape
             .as_ref()
@@ -100,7 +99,8 @@ impl PlacementSearch<'_> {
         Continue(())
     }
 
-    /// What is idle there need not be ours: a wait because of which this is not claimed now.
+    /// Returns a recent wait because of which this is not claimed now: idle processors need not be
+    /// ours.
     fn waited<'s>(
         &self,
         component: &ComponentRequest,
@@ -115,7 +115,7 @@ impl PlacementSearch<'_> {
         Some((lane, wait))
     }
 
-    /// The most processors that a component may have at a site, as far as waits there tell.
+    /// Returns the most processors that a component may have at a site, given recent waits.
     pub(super) fn most_without_wait(&self, component: usize, site: usize) -> u32 {
         let component = self.component(component);
         let site = &self.grid.sites()[site];
@@ -124,7 +124,7 @@ impl PlacementSearch<'_> {
         most.unwrap_or(u32::MAX)
     }
 
-    /// Whom it asks there, for how long, and what is known of waits.
+    /// Returns the waits known at a site, the partition that the component asks for, and its time.
     fn lane_at<'s>(
         &self,
         component: &ComponentRequest,
@@ -140,8 +140,8 @@ impl PlacementSearch<'_> {
         Some((waits, lane, self.whole.time()?))
     }
 
-    /// All of its input is copied to the site's store, also what lies at the site already; what
-    /// is staged there for others serves it as well.
+    /// Reports missing room for staging. All of its input is copied to the site's store, also what
+    /// lies at the site already; copies staged there for others serve it as well.
     fn staging(
         &self,
         component: usize,
@@ -191,7 +191,7 @@ impl PlacementSearch<'_> {
         Continue(())
     }
 
-    /// One resource is short: is it the site's load, our quota, or both?
+    /// Reports a resource that is short, because of the site's load, our quota, or both.
     fn shortage(
         &self,
         short: &Short<'_>,
@@ -205,7 +205,7 @@ impl PlacementSearch<'_> {
         let count = |resources: &Resources| kind.count(resources);
         let idle = site.idle.as_ref().map_or(0, |belief| count(&belief.idle));
         let total = site.shape.as_ref().map_or(0, |shape| count(&shape.total));
-        // What jobs of this scan took, beside what was pending before it.
+        // Resources that jobs of this scan took, beside what was pending before it.
         let taken = count(&self.grid.usable()[index]).saturating_sub(left);
         let promised = count(&site.pending).saturating_add(taken);
         let by_quota = match site.quota.basis {
@@ -215,7 +215,7 @@ impl PlacementSearch<'_> {
                 .usable(total, u64::MAX, count(&site.ours))
                 .saturating_sub(promised),
         };
-        // A quota that is too small for good was reported as such already.
+        // A quota that is always too small was reported above.
         if site.quota.binds() && by_quota < needed && needed <= site.quota.of(total) {
             report(ReasonCode::QuotaReached, needed - by_quota, &|| {
                 Reason::QuotaReached {
@@ -246,7 +246,7 @@ impl PlacementSearch<'_> {
 }
 
 impl PlacementSearch<'_> {
-    /// Is it there now, but not for as long as the component needs it?
+    /// Reports resources that are idle now, but not for as long as the component needs them.
     fn reserved(
         &self,
         short: &Short<'_>,
@@ -271,7 +271,8 @@ impl PlacementSearch<'_> {
             .filter(|ebb| ebb.after < self.request.lasts());
         let enough = idle.min(promised.saturating_add(needed));
         let first = met.clone().find(|ebb| kind.count(&ebb.left) < enough);
-        // Also where nothing was left to be kept: it would be, once all else is lifted.
+        // The obstacle holds even where nothing was left to be kept: it would appear once all else
+        // is lifted.
         let Some(ebb) = first.or_else(|| met.next_back().filter(|_| kept > 0)) else {
             return Continue(());
         };
@@ -292,16 +293,15 @@ impl PlacementSearch<'_> {
     }
 }
 
-/// Reports why the site could not hold the component even if it were empty and
-/// open. A site that has not been heard from is not said to be too small. `time`: for how long,
-/// where sites are asked by that.
+/// Reports why the site could not hold the component even if it were empty and open. A site that
+/// has not answered yet is not called too small. `time` is the wall time, where sites limit it.
 pub(super) fn never_fits(
     component: &ComponentRequest,
     time: Option<DurationMs>,
     site: &GridSite,
     report: &mut ObstacleSink<'_>,
 ) -> ControlFlow<()> {
-    // That is so whatever the site is.
+    // This holds for any site.
     if let Some(keys) = component.barred.get(&site.name) {
         report(ReasonCode::ForOtherKeys, 0, &|| {
             Reason::ForOtherKeys(keys.clone())
@@ -345,7 +345,7 @@ pub(super) fn never_fits(
     too_slow(component, site, report)
 }
 
-/// Whether its partition there lets anything run for so long.
+/// Reports a partition whose limit is below the component's time.
 fn too_long(
     component: &ComponentRequest,
     time: Option<DurationMs>,
@@ -367,7 +367,7 @@ fn too_long(
     }
 }
 
-/// Whether its processors would do together what it asks of them.
+/// Reports processors that together lack the computing power that the component asks for.
 fn too_slow(
     component: &ComponentRequest,
     site: &GridSite,
@@ -393,10 +393,10 @@ fn too_slow(
     Continue(())
 }
 
-/// What a site, or the partition that a component asks for there, has when it is empty.
+/// The capacity of a site, or of the partition that a component asks for, when it is empty.
 #[derive(Clone, Copy)]
 struct Has<'a> {
-    /// For one component.
+    /// The most for one component.
     largest: &'a Resources,
     total: &'a Resources,
 }
@@ -434,21 +434,21 @@ fn too_small(
     Continue(())
 }
 
-/// What closes the site to the job; one whose shape or load is not known is closed.
+/// Returns what closes the site to the job; a site of unknown shape or load is closed.
 fn closed(site: &GridSite, may_probe: bool) -> Option<Hindrance> {
     site.acceptance
         .hindrance(may_probe)
         .or_else(|| (site.shape.is_none() || site.idle.is_none()).then_some(Hindrance::Unknown))
 }
 
-/// One resource that is short.
+/// A resource that is short.
 #[derive(Clone, Copy)]
 struct Short<'a> {
     kind: ResourceKind<'a>,
     needed: u64,
-    /// What is left of it now.
+    /// The amount left now.
     left: u64,
-    /// What of that is promised to others before the component would be over.
+    /// The amount of that which is reserved for others before the component would end.
     kept: u64,
 }
 
@@ -462,7 +462,7 @@ impl<'a> Short<'a> {
         }
     }
 
-    /// So much is there as well, but kept for others.
+    /// Adds resources that are there, but kept for others.
     fn beside(self, kept: Option<&Resources>) -> Self {
         let kept = kept.map_or(0, |kept| self.kind.count(kept));
         Self {
@@ -473,7 +473,7 @@ impl<'a> Short<'a> {
     }
 }
 
-/// One resource of the vector, told apart without comparing names where possible.
+/// A resource of the vector; compares without names where possible.
 #[derive(Clone, Copy)]
 enum ResourceKind<'a> {
     Processors,

@@ -10,10 +10,10 @@ use crate::content::Content;
 use crate::placed::{PlacementRule, ReasonCode};
 use crate::units::{Bytes, DurationMs};
 
-/// What decides between pairs: time, most left, execution site.
+/// The rank of a pair: time, most left, execution site.
 type PairOrder = (DurationMs, Reverse<u32>, usize);
 
-/// What a component needs at a site, each with the sites that hold it.
+/// The contents that a component needs at a site, each with the sites that hold it.
 struct NeededFiles<'s> {
     contents: Vec<(Bytes, &'s [usize])>,
     /// The sites that hold all of it and can be read, in order of name.
@@ -21,13 +21,13 @@ struct NeededFiles<'s> {
 }
 
 impl<'a> PlacementSearch<'a> {
-    /// The same, of pairs in the history table alone.
+    /// Restricts the search to pairs in the history table.
     pub(super) fn with_history(mut self, history: &'a super::PairHistory) -> Self {
         self.history = Some(history);
         self
     }
 
-    /// The first site by name that has all files of the component and takes it now.
+    /// Returns the first site by name that has all files of the component and takes it now.
     pub(super) fn close_to_files(
         &self,
         component: usize,
@@ -42,15 +42,15 @@ impl<'a> PlacementSearch<'a> {
             .next()
             .filter(|_| request.executable_at.is_empty());
         let site = match first {
-            // The same files everywhere: only sites with the first can have them all.
+            // The files are the same everywhere: only sites with the first one can have them all.
             Some(content) => self.replicas_of(content).iter().copied().find(takes),
             None => (0..self.grid.sites().len()).find(takes),
         };
         site.map(|site| SiteChoice::site(site, PlacementRule::AtFiles))
     }
 
-    /// Of all pairs in the table, and those in `learned`, the one whose files arrive first;
-    /// equal ones by more processors left, then execution site, then file site (vector CF-6).
+    /// Returns the pair whose files arrive first, of those in the table and in `learned`. Ties go
+    /// to more processors left, then execution site, then file site (vector CF-6).
     pub(super) fn nearest_of_pairs(
         &self,
         component: usize,
@@ -68,7 +68,7 @@ impl<'a> PlacementSearch<'a> {
             };
             let (time, file_site) = match pair {
                 Some((file_site, time)) => (time, Some(file_site)),
-                // Without a site that holds all files there are no pairs.
+                // There are no pairs without a site that holds all files.
                 None => match self.transfer_time(component, site) {
                     Some(time) => (time, None),
                     None => continue,
@@ -90,8 +90,8 @@ impl<'a> PlacementSearch<'a> {
         best.map(|(_, choice)| choice)
     }
 
-    /// Whether the component can go to a site now to which its files come from `file_site`: that
-    /// pair may be one that the table does not have yet.
+    /// Returns true if the component can go to a site now to which its files come from `file_site`,
+    /// even if the table does not have that pair yet.
     fn takes_pair(
         &self,
         component: usize,
@@ -111,8 +111,8 @@ impl<'a> PlacementSearch<'a> {
         .is_continue()
     }
 
-    /// The file site whose pair with this site is in the table and brings the component's
-    /// files first, and when; equal ones by name.
+    /// Returns the file site that brings the component's files first, and the time, of pairs with
+    /// this site in the table; equal ones by name.
     pub(super) fn nearest_pair(
         &self,
         component: usize,
@@ -156,7 +156,7 @@ impl<'a> PlacementSearch<'a> {
         }
     }
 
-    /// The files of a component that needs the same ones wherever it runs.
+    /// Returns the files of a component that needs the same ones wherever it runs.
     fn same_everywhere(&self, component: usize) -> Option<NeededFiles<'_>> {
         let request = self.component(component);
         let any = self
@@ -170,9 +170,9 @@ impl<'a> PlacementSearch<'a> {
             .then(|| self.files(component, any))
     }
 
-    /// Why the component's files cannot come from one of the sites that hold them all, as
-    /// they must where there are such sites. Not where a file cannot be brought at all:
-    /// that is said of the file.
+    /// Returns why the component's files cannot come from one of the sites that hold them all, as
+    /// they must where there are such sites. A file that cannot be brought at all is reported
+    /// elsewhere.
     pub(super) fn pair_obstacle(&self, component: usize, site: usize) -> Option<Reason> {
         self.history?;
         self.missing_bytes(component, site)?;
@@ -193,7 +193,7 @@ impl<'a> PlacementSearch<'a> {
         Some(self.no_replica(first, &holders, site))
     }
 
-    /// Sites that hold all files that the component needs there, in order of name.
+    /// Lists sites that hold all files that the component needs there, in order of name.
     pub(super) fn file_sites(
         &self,
         component: usize,
@@ -220,7 +220,7 @@ impl<'a> PlacementSearch<'a> {
         self.grid.sites()[site].shape.is_some() && self.missing_bytes(component, site).is_none()
     }
 
-    /// How much must be brought; `None` if everything is there.
+    /// Returns the bytes that must be brought; `None` if everything is there.
     fn missing_bytes(&self, component: usize, site: usize) -> Option<Bytes> {
         let absent = self
             .needed(component, site)
@@ -230,7 +230,7 @@ impl<'a> PlacementSearch<'a> {
             .reduce(|sum, size| sum + size)
     }
 
-    /// What the component needs there; nothing at a site that has not been heard from.
+    /// Lists what the component needs there; nothing at a site that has not answered yet.
     fn needed(&self, component: usize, site: usize) -> impl Iterator<Item = Content> + '_ {
         let shape = self.grid.sites()[site].shape.as_ref();
         shape

@@ -1,5 +1,5 @@
-//! Which sites may promise a part of a flexible job, and how its parts are placed once a plan says
-//! which site gives how much.
+//! The sites that may reserve processors for a part of a flexible job, and the placement of its
+//! parts once a plan says how much each site gives.
 
 use super::grid::{GridSite, GridSnapshot};
 use super::policy::DefaultPolicies;
@@ -10,8 +10,8 @@ use crate::job::spec::RequestType;
 use crate::job::state::Job;
 use crate::placed::Placement;
 
-/// The sites that grant reservations and could hold the smallest part of a flexible job, by name:
-/// each with where that would go.
+/// Lists the sites with reservations that could hold the smallest part of a flexible job, by name,
+/// each with the placement of that part.
 pub fn could_take_part<'a>(
     job: &Job,
     grid: &'a GridSnapshot,
@@ -31,13 +31,13 @@ pub fn could_take_part<'a>(
     let held = granting.filter_map(|site| Some((site, place_at(smallest, grid, site)?)));
     let held: Vec<(&GridSite, Placement)> = held.collect();
     let has_failed = |site: &GridSite| job.components.iter().any(|c| c.avoid.contains(&site.name));
-    // Where it failed it goes only if it can go nowhere else.
+    // It returns to sites where it failed only if it can go nowhere else.
     let (failed, others): (Vec<_>, Vec<_>) = held.into_iter().partition(|(s, _)| has_failed(s));
     if others.is_empty() { failed } else { others }
 }
 
-/// Where these parts of a flexible job go, each at its site: what they read, and from where.
-/// `None`: one of them could not be held there.
+/// Places these parts of a flexible job, each at its site, with the sources of their files. `None`:
+/// one of them does not fit there.
 pub fn place_parts(
     job: &Job,
     parts: &[(SiteName, u32)],
@@ -56,8 +56,7 @@ pub fn place_parts(
     placed.collect()
 }
 
-/// Where a request of one component would go at a site, if that was empty and the only one that
-/// takes jobs.
+/// Places a request of one component at a site as if that was empty and the only one to take jobs.
 fn place_at(request: &PlacementRequest, grid: &GridSnapshot, site: &GridSite) -> Option<Placement> {
     let sites = grid
         .sites()
@@ -68,7 +67,7 @@ fn place_at(request: &PlacementRequest, grid: &GridSnapshot, site: &GridSite) ->
             } else {
                 None
             };
-            // The others have files, and nothing idle.
+            // The other sites have files, and nothing idle.
             empty.unwrap_or_else(|| GridSite {
                 idle: None,
                 shape: None,

@@ -1,4 +1,4 @@
-//! What a policy answers: a place for every component, and where files come from.
+//! The answer of a policy: a placement for every component.
 
 use std::collections::BTreeSet;
 
@@ -6,27 +6,27 @@ use crate::ids::PolicyName;
 use crate::placed::{DominantRefusal, PlacedBy, Placement, PlacementRule};
 use crate::units::{DurationMs, Timestamp};
 
-/// A place for every component of a job. There is no partial plan.
+/// A placement for every component of a job. There is no partial plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacementPlan {
     /// The policy that made it.
     pub policy: PolicyName,
-    /// The rule of it by which the sites were chosen.
+    /// The rule by which the sites were chosen.
     pub rule: PlacementRule,
-    /// One place per component, by component index. A source that is the
-    /// execution site itself means that the content is there already.
+    /// Placements by component index. A source that is the execution site itself means that the
+    /// content is there already.
     pub placements: Vec<Placement>,
     /// FTT, the job's file transfer time: the longest of its components (KOALA, section 4).
     pub transfer_time: DurationMs,
 }
 
 impl PlacementPlan {
-    /// JST, the job's start time as estimated when it was placed at `placed_at` (JPT).
+    /// Returns JST, the estimated start of a job placed at `placed_at` (JPT).
     pub fn start_time(&self, placed_at: Timestamp) -> Timestamp {
         placed_at + self.transfer_time
     }
 
-    /// What placed the job, to be kept with it.
+    /// Returns what placed the job, to be kept with it.
     pub fn placed_by(&self, refused: Option<DominantRefusal>) -> PlacedBy {
         PlacedBy {
             policy: self.policy.clone(),
@@ -35,7 +35,7 @@ impl PlacementPlan {
         }
     }
 
-    /// How many different sites it combines.
+    /// Returns the number of different sites.
     pub fn sites_combined(&self) -> usize {
         self.placements
             .iter()

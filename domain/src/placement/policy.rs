@@ -1,4 +1,4 @@
-//! The interface of placement policies, and what they share.
+//! The interface of placement policies, and their common functions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,31 +23,31 @@ use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
 use crate::units::{BitsPerSecond, DurationMs};
 
-/// Name of the policy that serves where none is configured.
+/// The policy that is used if none is configured.
 pub const DEFAULT_POLICY: &str = WorstFit::NAME;
 
-/// Name of the policy that serves flexible requests where none is configured.
+/// The policy for flexible requests that is used if none is configured.
 pub const DEFAULT_FLEXIBLE_POLICY: &str = FlexibleClusterMinimization::NAME;
 
 /// A way to choose sites.
 pub trait Policy: Send + Sync {
-    /// Its name in job files and configuration.
+    /// Returns its name in job files and configuration.
     fn name(&self) -> &'static str;
 
-    /// Whether it can place this type of request.
+    /// Returns true if it can place this type of request.
     fn serves(&self, request: &RequestType) -> bool;
 
-    /// Whether it brings files over pairs of sites in the history table alone.
+    /// Returns true if it brings files only over pairs of sites in the history table.
     fn keeps_to_history(&self) -> bool {
         false
     }
 
-    /// Whether sites bid for its jobs, by distances that jobs may want measured otherwise.
+    /// Returns true if sites bid for its jobs, by distances that a job may weight.
     fn takes_bids(&self) -> bool {
         false
     }
 
-    /// How many times as long a decision takes as one that looks at each site once, at most.
+    /// Returns the cost of a decision at most, relative to one that looks at each site once.
     fn effort(&self, request: &PlacementRequest) -> u32 {
         let _ = request;
         1
@@ -64,45 +64,42 @@ pub trait Policy: Send + Sync {
     ) -> Result<PlacementPlan, PlacementRefusal>;
 }
 
-/// What a policy plays on.
+/// The state that a policy works on.
 pub struct PlacementContext<'a> {
-    /// The grid.
     pub grid: &'a GridSnapshot,
-    /// What is left of it.
+    /// The part of it that is left.
     pub remaining: &'a mut Remaining,
     /// The history table of Close-to-Files.
     pub history: &'a mut PairHistory,
-    /// Who wants to know why.
+    /// The observer of the verdicts.
     pub observer: &'a mut dyn Observer,
 }
 
-/// A policy that does not exist, or cannot place this type of request.
+/// An unknown policy, or one that cannot place this type of request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UnknownPolicy {
-    /// No policy has this name.
     #[error("no policy is called {name:?}; there are: {known}")]
     NoSuchName {
         /// The name as given.
         name: String,
-        /// All names there are.
+        /// All known names, as a list.
         known: String,
     },
     /// The policy does not place requests of this type.
     #[error("policy {name:?} cannot place {request} requests; these can: {others}")]
     WrongRequest {
-        /// The policy.
         name: &'static str,
         /// The type of request.
         request: &'static str,
-        /// Those that can.
+        /// The policies that can.
         others: String,
     },
 }
 
-/// The policy of this name.
+/// Finds the policy of this name.
 ///
 /// # Errors
-/// There is none; the error lists those there are.
+/// There is none; the error lists all names.
 pub fn find_policy(name: &PolicyName) -> Result<&'static dyn Policy, UnknownPolicy> {
     POLICIES
         .iter()
@@ -122,7 +119,7 @@ fn names_of(wanted: impl Fn(&dyn Policy) -> bool) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// The policy of this name, if it can place this type of request: for submission.
+/// Finds the policy of this name, if it can place this type of request: for submission.
 ///
 /// # Errors
 /// See [`UnknownPolicy`].
@@ -142,24 +139,24 @@ pub fn policy_for(
     })
 }
 
-/// The policies of jobs that name none.
+/// The policies of jobs that name none, and other defaults of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefaultPolicies {
-    /// For fixed and non-fixed requests.
+    /// The policy for fixed and non-fixed requests.
     pub rigid: PolicyName,
-    /// For flexible requests.
+    /// The policy for flexible requests.
     pub flexible: PolicyName,
-    /// How much each dimension counts to jobs that say nothing of it.
+    /// Weights for jobs that give none.
     pub weights: Weights,
-    /// What input is read with that is at its site; `None`: in no time.
+    /// The rate at which input at the site is read; `None`: in no time.
     pub local_rate: Option<BitsPerSecond>,
-    /// How jobs choose whom they ask within sites, if any site knows that difference; then it
-    /// matters, too, how long a job runs.
+    /// The options by which jobs choose a partition, if any site has partitions; then the wall time
+    /// of a job matters, too.
     pub lanes: Option<PartitionOptions>,
-    /// How much longer than its wall time a component may hold what it got: at its gate, and
-    /// until it is seen to have ended.
+    /// The longest time for which a component may hold its processors beyond its wall time: at its
+    /// gate, and until its end is seen.
     pub beyond_wall_time: DurationMs,
-    /// Whose jobs each site takes; one that is missing takes everybody's.
+    /// The keys whose jobs each site accepts; a site that is missing accepts all.
     pub site_keys: BTreeMap<SiteName, Arc<[KeyName]>>,
 }
 
@@ -178,7 +175,7 @@ impl Default for DefaultPolicies {
 }
 
 impl DefaultPolicies {
-    /// The sites that do not take this owner's jobs, and whose they take.
+    /// Returns the sites that refuse this owner's jobs, each with the keys that it accepts.
     pub fn barred_for(&self, owner: &KeyName) -> BTreeMap<SiteName, Arc<[KeyName]>> {
         let sites = self
             .site_keys
@@ -189,7 +186,7 @@ impl DefaultPolicies {
             .collect()
     }
 
-    /// The one for this type of request.
+    /// Returns the default policy for this type of request.
     pub fn for_request(&self, request: &RequestType) -> &PolicyName {
         match request {
             RequestType::Fixed | RequestType::NonFixed => &self.rigid,
@@ -198,8 +195,8 @@ impl DefaultPolicies {
     }
 }
 
-/// Places a request by the policy that it names, which must exist by now and serve
-/// requests of its type: on what is idle, or in the queues of sites, as its job wants.
+/// Places a request by the policy that it names, which must still exist and serve requests of its
+/// type: on what is idle, or in the queues of sites, as its job wants.
 ///
 /// # Errors
 /// Not every component has a site now, or the policy is gone.
@@ -214,11 +211,11 @@ pub fn place(
     place_either_way(request, context)
 }
 
-/// Places a request by the policy that it names on what is idle, even if its job would wait in
-/// the queues of sites too.
+/// Places a request by the policy that it names on what is idle, even if its job would also wait in
+/// the queues of sites.
 ///
 /// # Errors
-/// As of [`place`].
+/// See [`place`].
 pub fn place_now(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
@@ -230,7 +227,7 @@ pub fn place_now(
     by_policy(request, context)
 }
 
-/// Places it by its policy alone.
+/// Places a request by its policy alone.
 pub(super) fn by_policy(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
@@ -244,7 +241,7 @@ pub(super) fn by_policy(
     }
 }
 
-/// The policy cannot place requests of this type.
+/// Returns the refusal of a policy that cannot place requests of this type.
 pub(super) fn unsuited(request: &PlacementRequest) -> PlacementRefusal {
     let policy = request.policy().clone();
     without_site(Reason::PolicyUnsuited {
@@ -262,8 +259,8 @@ fn without_site(reason: Reason) -> PlacementRefusal {
 }
 
 impl PlacementContext<'_> {
-    /// Places components in decreasing size, each on the site that `pick` chooses
-    /// (a fixed one on its named site); all or nothing.
+    /// Places components in decreasing size, each on the site that `pick` chooses (a fixed one on
+    /// its named site); all or nothing.
     ///
     /// # Errors
     /// The first component without a site; everything taken is given back.
@@ -275,7 +272,7 @@ impl PlacementContext<'_> {
         self.place_with(&PlacementSearch::new(request, self.grid), pick)
     }
 
-    /// [`PlacementContext::place_each`] with a search that was made before.
+    /// Does the work of [`PlacementContext::place_each`] with an existing search.
     ///
     /// # Errors
     /// The first component without a site; everything taken is given back.
@@ -314,8 +311,8 @@ impl PlacementContext<'_> {
         Ok(search.plan(&chosen))
     }
 
-    /// Tells the observer of the components after the first of `rest`, which has no site: as
-    /// if it were at the one that is nearest to taking it (see [`SiteVerdict`]).
+    /// Reports the components after the first of `rest`, which has no site, to the observer: as if
+    /// that one were at the site that is nearest to taking it (see [`SiteVerdict`]).
     ///
     /// [`SiteVerdict`]: super::reason::SiteVerdict
     fn explain_rest(
@@ -348,7 +345,7 @@ impl PlacementContext<'_> {
     }
 }
 
-/// Where the component goes: to its named site, or to the one that `pick` chooses.
+/// Chooses the site of a component: its named site, or the one that `pick` chooses.
 fn choose(
     search: &PlacementSearch<'_>,
     component: usize,

@@ -1,4 +1,4 @@
-//! What a component finds at a site where it asks for another partition than the site's own.
+//! Pools: partitions other than the site's own, as a component finds them.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow::{self, Continue};
@@ -14,21 +14,21 @@ use crate::acquire::most_of_any;
 use crate::placed::ReasonCode;
 use crate::resources::Resources;
 
-/// A partition, or several, of a site whose own is another.
+/// A partition of a site, or several, other than the site's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// As it is asked for.
+    /// The name as the component gives it.
     pub name: Arc<str>,
-    /// All that may be used of it, in use or not.
+    /// All resources that may be used, in use or not.
     pub total: Resources,
-    /// What the site said is idle there.
+    /// The reported idle resources.
     pub idle: Resources,
 }
 
 impl GridSite {
-    /// Where a component asks at this site, if that is not the site's own partition.
+    /// Returns the pool that a component asks for at this site; `None`: the site's own partition.
     pub fn pool_of(&self, component: &ComponentRequest) -> Option<Pool> {
-        // Most components leave it to the site.
+        // Most components name no partition.
         if component.lanes.is_empty() {
             return None;
         }
@@ -46,8 +46,8 @@ impl GridSite {
 }
 
 impl PlacementSearch<'_> {
-    /// What is left of a pool. What jobs of ours were promised is not known by partition, so all
-    /// of it counts: soon the site counts it itself.
+    /// Returns what is left of a pool. Deductions for our jobs are not known by partition, so all
+    /// of them count: soon the site counts them itself.
     pub(super) fn left_of(&self, pool: &Pool, index: usize, remaining: &Remaining) -> Resources {
         let site = &self.grid.sites()[index];
         let mut left = site
@@ -60,7 +60,7 @@ impl PlacementSearch<'_> {
         left
     }
 
-    /// Processors that are left for a component, by site index.
+    /// Returns the processors that are left for a component, by site index.
     pub(super) fn processors_left<'r>(
         &self,
         component: usize,
@@ -81,7 +81,7 @@ impl PlacementSearch<'_> {
             .collect()
     }
 
-    /// Reports what a pool lacks for a component.
+    /// Reports the resources that a pool lacks for a component.
     pub(super) fn shortages_of(
         &self,
         pool: &Pool,

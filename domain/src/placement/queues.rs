@@ -1,8 +1,8 @@
-//! Placing a job into the queues of sites, where nothing that it needs is idle.
+//! Placement into the queues of sites, for jobs that find nothing idle.
 //!
-//! The job's own policy chooses, by what a site would have if only what is ours counted: the
-//! work of others ends some time, and the site's own queue says when. So no more of ours waits
-//! at a site than it could ever hold at once; the rest waits here.
+//! The job's own policy chooses, as if only our own work counted at each site: the work of others
+//! ends some time, and the site's own queue decides when. So no more of our work waits at a site
+//! than it could ever hold at once; the rest waits here.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::acquire::{Acquisition, AcquisitionMode};
 /// Places a request in the way that its job wants: on what is idle, or in queues.
 ///
 /// # Errors
-/// Not every component has a site now. Of a job that may go either way this says why nothing
-/// that is idle serves it.
+/// Not every component has a site now. For a job that may go either way the refusal says why
+/// nothing idle serves it.
 pub(super) fn place_either_way(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
@@ -54,8 +54,8 @@ fn now_or_in_queues(
     }
 }
 
-/// A place in the queues of sites for a job that nothing covers that is free now, if it may
-/// wait there; `None` if it may not, or none would take it.
+/// Places a job that nothing idle covers into the queues of sites; `None` if it may not wait there,
+/// or no site takes it.
 pub fn queue_instead(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
@@ -65,8 +65,8 @@ pub fn queue_instead(
     may.then(|| in_queues(request, context).ok()).flatten()
 }
 
-/// What it takes is not idle, so nothing is taken of what the context has left, but for the
-/// room of its input.
+/// Places a request in queues. It takes nothing that is idle, so the context loses only the room of
+/// its input.
 fn in_queues(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
@@ -93,7 +93,7 @@ fn in_queues(
 }
 
 impl PlacementContext<'_> {
-    /// The same, with another who wants to know why, if anybody does.
+    /// Returns the same context with another observer, if anybody observes.
     fn told<'b>(
         &'b mut self,
         listens: bool,
@@ -109,7 +109,7 @@ impl PlacementContext<'_> {
         }
     }
 
-    /// Tells what was recorded, and hands on what it led to.
+    /// Reports the recorded verdicts and bids to the observer, and returns the outcome.
     fn tell<T>(&mut self, recorded: Recorder, outcome: T) -> T {
         recorded
             .verdicts
@@ -123,12 +123,12 @@ impl PlacementContext<'_> {
 }
 
 impl GridSnapshot {
-    /// Whether components may wait in the queue of any site.
+    /// Returns true if components may wait in the queue of any site.
     pub(super) fn has_queues(&self) -> bool {
         self.sites().iter().any(GridSite::has_queue)
     }
 
-    /// The sites as they are for what may wait in their queues.
+    /// Returns the sites as they are for work that may wait in their queues.
     fn as_queues(&self) -> Self {
         self.with_sites(self.sites().iter().map(GridSite::as_queue).collect())
     }
@@ -139,7 +139,7 @@ impl GridSite {
         self.shape.as_ref().is_some_and(|shape| shape.queues)
     }
 
-    /// Everything that is not ours counts as there to be waited for.
+    /// Returns the site with everything that is not ours counted as idle.
     fn as_queue(&self) -> Self {
         let mut site = self.clone();
         site.acceptance = match self.acceptance {
@@ -149,7 +149,7 @@ impl GridSite {
             PlacementAcceptance::Closed(Hindrance::QueueOnly) => PlacementAcceptance::Open,
             other => other,
         };
-        // To wait is what it is there for.
+        // Waiting is the point here.
         site.waits = None;
         if let (Some(shape), Some(belief)) = (&self.shape, &self.idle) {
             let mut idle = shape.total.clone();

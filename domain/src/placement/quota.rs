@@ -1,4 +1,4 @@
-//! How much of a site we may fill (communication-aware placement, "Quota").
+//! The share of a site that we may fill (communication-aware placement, "Quota").
 
 use crate::resources::Resources;
 use crate::units::PerMillion;
@@ -6,9 +6,9 @@ use crate::units::PerMillion;
 /// A bound on what we take of a site, so that its local users find room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Quota {
-    /// Part of the site.
+    /// The share of the site.
     pub share: PerMillion,
-    /// What the part is compared with.
+    /// The quantity that the share bounds.
     pub basis: QuotaBasis,
 }
 
@@ -23,13 +23,13 @@ pub enum QuotaBasis {
 }
 
 impl Quota {
-    /// The whole site.
+    /// No bound: the whole site.
     pub const NONE: Quota = Quota {
         share: PerMillion::ONE,
         basis: QuotaBasis::Level,
     };
 
-    /// The share of `total`, rounded down in whole numbers.
+    /// Returns the share of `total`, rounded down.
     pub fn of(&self, total: u64) -> u64 {
         if self.share >= PerMillion::ONE {
             return total;
@@ -38,13 +38,13 @@ impl Quota {
         (exact / 1_000_000) as u64
     }
 
-    /// Whether it can ever leave less than what is idle.
+    /// Returns true if it can ever leave less than what is idle.
     pub fn binds(&self) -> bool {
         self.share < PerMillion::ONE || self.basis == QuotaBasis::Share
     }
 
-    /// How much of one resource we may still take: `total` there is, `idle` of it
-    /// is free, `ours` is in our use.
+    /// Returns how much of one resource we may still take, if `total` is the capacity, `idle` is
+    /// idle and `ours` is in our use.
     pub fn usable(&self, total: u64, idle: u64, ours: u64) -> u64 {
         match self.basis {
             QuotaBasis::Level if !self.binds() => idle,
@@ -56,7 +56,7 @@ impl Quota {
         }
     }
 
-    /// The most of everything that we may ever hold of `total`.
+    /// Returns the most of each resource that we may ever hold of `total`.
     pub fn most(&self, total: &Resources) -> Resources {
         Resources {
             processors: self.of(total.processors.into()) as u32,
@@ -68,7 +68,7 @@ impl Quota {
         }
     }
 
-    /// [`Quota::usable`] for every resource that is idle.
+    /// Computes [`Quota::usable`] for every resource that is idle.
     pub fn usable_resources(
         &self,
         total: &Resources,

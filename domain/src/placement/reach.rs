@@ -1,4 +1,4 @@
-//! Whether links are missing without which the input of a job can never be where it runs.
+//! Missing links, without which the input of a job can never be where it runs.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow::Break;
@@ -10,7 +10,7 @@ use super::submission::could_hold_all;
 use crate::ids::{ComponentIndex, SiteName};
 use crate::units::BitsPerSecond;
 
-/// A link that is not there, or carries nothing.
+/// A link that does not exist, or carries nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingLink {
     /// The component whose input it would bring.
@@ -21,10 +21,10 @@ pub struct MissingLink {
     pub to: SiteName,
 }
 
-/// The first link that a job lacks which could be placed if every site were empty and open and
-/// its input could be brought anywhere, and cannot as the links are. What no site has is
-/// not for want of a link. As in [`super::can_ever_be_placed`], only necessary conditions are
-/// looked at, and a site that has not been heard from counts as one that would do.
+/// Returns the first link that is missing for a job which could be placed if every site were empty
+/// and open and its input could be brought anywhere, but not with the links as they are. Content
+/// that no site has does not count. As in [`super::can_ever_be_placed`], only necessary conditions
+/// are checked, and a site that has not answered yet counts as suitable.
 pub fn missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Option<MissingLink> {
     if request.contents().is_empty() {
         return None;
@@ -66,7 +66,7 @@ pub fn missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Option<M
     lacks.then_some(missing)
 }
 
-/// Whether a component could run there if the site were empty and open.
+/// Returns true if a component could run there if the site were empty and open.
 fn holds(request: &PlacementRequest, component: &ComponentRequest, site: &GridSite) -> bool {
     component
         .site
@@ -75,7 +75,7 @@ fn holds(request: &PlacementRequest, component: &ComponentRequest, site: &GridSi
         && never_fits(component, request.time(), site, &mut |_, _, _| Break(())).is_continue()
 }
 
-/// A site that has input of the component from where nothing leads to `to`.
+/// Returns a site with input of the component, if none with that input has a link to `to`.
 fn cut_off(
     request: &PlacementRequest,
     component: &ComponentRequest,

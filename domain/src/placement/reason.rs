@@ -1,4 +1,4 @@
-//! Why a component is not at a site: stable codes, and the numbers behind them.
+//! Reasons why a component is not at a site: stable codes, and the numbers behind them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,141 +12,132 @@ use crate::placed::ReasonCode;
 use crate::site::owners::Ban;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
-/// One reason why a component cannot go to a site.
+/// A reason why a component cannot go to a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// Too little is free there.
     NotEnoughIdle {
-        /// Of which resource.
         resource: Arc<str>,
-        /// How much the component needs.
+        /// The amount that the component needs.
         needed: u64,
-        /// How much the site said is idle.
+        /// The amount that the site reported as idle.
         idle: u64,
-        /// How much more is taken to be idle, since components of the job before this one lack it.
+        /// The amount that is assumed idle in addition, as earlier components of the job lack it.
         made_up: u64,
-        /// How much of all that is promised to our own jobs, and to those components.
+        /// The amount of all that is deducted for our own jobs, and for those components.
         pending: u64,
-        /// How much more than all that would be enough.
+        /// The additional amount that would be enough.
         missing: u64,
     },
-    /// Enough is idle, but is promised to others before the component would be over.
+    /// Enough is idle, but is reserved for others before the component would end.
     Reserved {
-        /// Of which resource.
         resource: Arc<str>,
-        /// How much the component needs.
+        /// The amount that the component needs.
         needed: u64,
-        /// For how long.
+        /// The time for which it needs it.
         lasts: DurationMs,
-        /// When others get it, by the site's clock.
+        /// The time when others get it, by the site's clock.
         from: Timestamp,
-        /// How long from now on that is.
+        /// The time from now until then.
         after: DurationMs,
-        /// How much of what is idle they get.
+        /// The amount of what is idle that they get.
         reserved: u64,
-        /// How much is idle until then.
+        /// The amount that is idle until then.
         idle: u64,
-        /// How much of all that is promised to our own jobs, and to components before this one.
+        /// The amount of all that is deducted for our own jobs, and for earlier components.
         pending: u64,
     },
-    /// Enough is idle, but we would fill more of the site than we may.
+    /// Enough is idle, but we would exceed our quota.
     QuotaReached {
-        /// Of which resource.
         resource: Arc<str>,
-        /// How much the component needs.
+        /// The amount that the component needs.
         needed: u64,
-        /// How much we may still take.
+        /// The amount that we may still take.
         usable: u64,
     },
     /// The site takes no further submission of ours.
     SiteFull,
-    /// As much was asked there lately, and waited for others or for a limit.
+    /// A request of this size waited there lately, for other jobs or for a limit.
     Waited {
-        /// Whom it asks within the site.
+        /// The partition and account within the site.
         lane: PartitionAccount,
-        /// What was asked there.
+        /// The wait of that request.
         wait: Waited,
     },
-    /// Its input would take more than copies may take there.
+    /// The input would exceed the room for copies there.
     StagingFull {
-        /// What its input takes.
+        /// The room that its input needs.
         needed: Bytes,
-        /// What is left for copies.
+        /// The room that is left for copies.
         left: Bytes,
     },
     /// The component failed there by a fault of the site.
     Avoided,
-    /// Jobs of its owner stay away from there, and nobody else's.
+    /// The site is closed to jobs of this owner alone.
     OwnerKeptOff(Ban),
     /// A flexible request cannot be split over the sites that could take part.
     NoSplit {
         /// Processors that it asks for.
         total: u32,
-        /// Fewest of a component.
+        /// The fewest processors of a component.
         min: u32,
-        /// How many sites may take part at most.
+        /// The most sites that may take part.
         sites: u32,
-        /// What the largest of those take together.
+        /// The most that the largest of those take together.
         usable: u64,
     },
     /// Close-to-Files has no pair of this site and one that holds the files.
     NotInHistory,
     /// No replica can be brought there: the bandwidth is 0 or unknown.
     NoBandwidth {
-        /// The replica that is first by name.
+        /// The site of the first replica by name.
         from: SiteName,
-        /// The site.
+        /// The site that needs it.
         to: SiteName,
     },
     /// Every replica is at a site whose files cannot be read now.
     ReplicaUnreachable {
-        /// Which content.
         digest: Digest,
         /// The first such site by name.
         at: SiteName,
     },
-    /// There is no replica of a content.
-    NoReplica {
-        /// Which content.
-        digest: Digest,
-    },
+    /// A content has no replica.
+    NoReplica { digest: Digest },
     /// The site takes no placements.
     Closed(Hindrance),
     /// Our quota at the site is smaller than the component.
     QuotaTooSmall {
-        /// Of which resource.
         resource: Arc<str>,
-        /// How much the component needs.
+        /// The amount that the component needs.
         needed: u64,
         /// The most that we may ever hold.
         quota: u64,
     },
     /// The site can never hold the component.
     TooSmall {
-        /// Of which resource.
         resource: Arc<str>,
-        /// How much the component needs.
+        /// The amount that the component needs.
         needed: u64,
         /// The most that one component can get there.
         largest: u64,
     },
-    /// Its partition there gives no job as much time.
+    /// The partition's time limit is below the component's wall time.
     TooLong {
-        /// Whom it asks within the site.
+        /// The partition and account within the site.
         lane: PartitionAccount,
-        /// How long it asks for.
+        /// The wall time that it asks for.
         time: DurationMs,
-        /// The longest that a job gets there.
+        /// The longest wall time there.
         longest: DurationMs,
     },
-    /// The component asks for computing power, and nobody said what the site's processors do.
+    /// The component asks for computing power, and the speed of the site's processors is unknown.
     NoGflops {
-        /// How many GFLOPS it needs.
+        /// The GFLOPS that it needs.
         needed: u64,
     },
-    /// The site's labels are not what the component demands.
+    /// The site's labels do not meet the component's constraint.
     LabelMismatch(Constraint),
-    /// The site is there for these keys only, and the job is another's.
+    /// The site accepts the jobs of these keys only, and the job is of another.
     ForOtherKeys(Arc<[KeyName]>),
     /// The request names a site that is not configured.
     NoSuchSite(SiteName),
@@ -156,7 +147,6 @@ pub enum Reason {
     NoSites,
     /// The policy cannot place requests of this type.
     PolicyUnsuited {
-        /// The policy.
         policy: PolicyName,
         /// The type of request.
         request: &'static str,
@@ -185,7 +175,7 @@ impl From<Hindrance> for ReasonCode {
 }
 
 impl Reason {
-    /// Its stable code.
+    /// Returns its stable code.
     pub fn code(&self) -> ReasonCode {
         match self {
             Reason::NotEnoughIdle { .. } => ReasonCode::NotEnoughIdle,
@@ -237,7 +227,7 @@ impl fmt::Display for Hindrance {
 }
 
 impl Reason {
-    /// What is short now, or before the component would be over.
+    /// Describes a resource that is short now, or before the component would end.
     fn short(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NotEnoughIdle {
@@ -357,14 +347,13 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Why a job was not placed: the reason nearest to a placement.
+/// The refusal of a job: the reason nearest to a placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacementRefusal {
-    /// The component that found no site, in order of size.
+    /// The first component, in order of size, that found no site.
     pub component: ComponentIndex,
     /// The site that came nearest; `None` if the reason is not about a site.
     pub site: Option<SiteName>,
-    /// What kept it from there.
     pub reason: Reason,
 }
 
@@ -375,7 +364,7 @@ impl fmt::Display for PlacementRefusal {
 }
 
 impl PlacementRefusal {
-    /// In words, with the name of the component, if it is among these; else with its number.
+    /// Describes the refusal, with the component's name if `names` has it, or else its number.
     pub fn naming(&self, names: &[String]) -> String {
         let name = names.get(self.component.0 as usize).cloned();
         let name = name.unwrap_or_else(|| self.component.to_string());
@@ -388,28 +377,25 @@ impl PlacementRefusal {
     }
 }
 
-/// What a policy thought of one site for one component. Where the job is refused, each component
-/// is judged beside those before it: at the sites chosen for them, and one that has none at the
-/// site nearest to taking it (its worst reason there is the least, and of equal ones the fewest are
-/// lacking, then the first by name), as if all that keeps it from there were lifted and just
-/// what it lacks were idle. So what each is told comes on top of what was told to those before it.
-/// Lifting all of it makes every component fit at the site that is its own in this sense; a
-/// policy that then finds another site open may still choose otherwise.
+/// A policy's verdict on one site for one component. Where the job is refused, each component is
+/// judged together with those before it: at the sites chosen for them, and one that has none at the
+/// site nearest to taking it (its worst reason there is the least, of equal ones the fewest are
+/// lacking, then the first by name), as if all reasons against it there were lifted and exactly
+/// what it lacks were idle. So each verdict adds to those before it. Lifting all reasons makes
+/// every component fit at its site in this sense; a policy that then finds another site open may
+/// still choose otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteVerdict {
-    /// The component.
     pub component: ComponentIndex,
-    /// The site.
     pub site: SiteName,
     /// Processors that were left there when the component had its turn.
     pub remaining_processors: u32,
-    /// What it would take to bring its files there; `None` if they cannot be brought.
+    /// The estimated time to bring its files there; `None` if they cannot be brought.
     pub transfer_time: Option<DurationMs>,
-    /// The verdict.
     pub outcome: Suitability,
 }
 
-/// A verdict.
+/// The suitability of a site for a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Suitability {
     /// The component goes there.
@@ -420,19 +406,19 @@ pub enum Suitability {
     Refused(Vec<Reason>),
 }
 
-/// Told what a policy thinks of each site for each component.
+/// An observer of a policy's verdicts on each site for each component.
 pub trait Observer {
-    /// Whether it wants to know; asked before anything is computed for it.
+    /// Returns true if it wants verdicts; asked before anything is computed for it.
     fn is_listening(&self) -> bool;
 
-    /// One verdict; every component, in order of size, sites in order of name.
+    /// Takes one verdict: components come in order of size, sites in order of name.
     fn verdict(&mut self, verdict: SiteVerdict);
 
-    /// What each site answered to the job, in order of name, where its policy takes bids.
+    /// Takes the answers of all sites to the job, in order of name, if its policy takes bids.
     fn bids(&mut self, bids: Vec<SiteBid>);
 }
 
-/// Wants to know nothing, and costs nothing.
+/// An observer that wants nothing, and costs nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -446,12 +432,12 @@ impl Observer for Silent {
     fn bids(&mut self, _: Vec<SiteBid>) {}
 }
 
-/// Keeps every verdict.
+/// An observer that keeps every verdict.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder {
-    /// In the order in which they were reached.
+    /// Verdicts in the order in which they were reached.
     pub verdicts: Vec<SiteVerdict>,
-    /// Of the latest round.
+    /// Bids of the latest round.
     pub bids: Vec<SiteBid>,
 }
 

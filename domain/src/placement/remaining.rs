@@ -1,4 +1,4 @@
-//! What is left of the grid while jobs are placed one after the other.
+//! The part of the grid that is left while jobs are placed one after the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,27 +9,28 @@ use crate::planted::{Bug, bug};
 use crate::resources::Resources;
 use crate::units::{Bytes, DurationMs};
 
-/// A working copy of what we may take of each site, by site index. Policies take
-/// from it and give back; the snapshot itself never changes, and no job copies it.
+/// A working copy of what we may take of each site, by site index. Policies take from it and give
+/// back; the snapshot itself never changes, and no job copies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remaining {
     /// Dense, because every policy runs over all sites by processors.
     processors: Vec<u32>,
     others: Vec<BTreeMap<Arc<str>, u64>>,
     room: Vec<u32>,
-    /// Components of the request that is being placed: they take the room of one.
+    /// Number of components of the current request at each site: together they take the room of
+    /// one.
     joined: Vec<u32>,
-    /// What the request that is being placed must leave, as it would last into what others were
-    /// promised; by site index, where there is any.
+    /// Resources that the current request must leave, as it would last into reservations of others;
+    /// by site index, where there are any.
     kept: Vec<(usize, Resources)>,
-    /// What was taken of partitions that are not their site's own.
+    /// Resources taken of partitions that are not their site's own.
     pools: BTreeMap<(usize, Arc<str>), Resources>,
-    /// Input that is staged for what was placed meanwhile, by site, where that is bounded.
+    /// Input staged for what was placed meanwhile, by site, where room for it is bounded.
     staged: BTreeMap<usize, BTreeMap<Content, u32>>,
 }
 
 impl Remaining {
-    /// Everything that the snapshot offers.
+    /// Copies everything that the snapshot offers.
     pub fn of(grid: &GridSnapshot) -> Self {
         Self {
             processors: grid
@@ -54,7 +55,7 @@ impl Remaining {
         }
     }
 
-    /// Of this no more than each site gives, by site index.
+    /// Returns a copy with no more than each site gives, by site index.
     pub(super) fn of_given<'a>(&self, given: impl Iterator<Item = Option<&'a Resources>>) -> Self {
         let mut left = self.clone();
         left.begin_request();
@@ -65,7 +66,7 @@ impl Remaining {
         left
     }
 
-    /// Of each resource of a site for which `bounds` holds, by name and count, no more than this.
+    /// Lowers each resource of a site for which `bounds` holds, by name and count, to `most`.
     /// Processors have no name.
     pub(super) fn limit(
         &mut self,
@@ -84,7 +85,7 @@ impl Remaining {
         }
     }
 
-    /// Takes what was found elsewhere to be there, as far as it is.
+    /// Takes resources that were found elsewhere to be there, as far as they are.
     pub fn take_what_is_left(&mut self, site: usize, used: &Resources) {
         let mut left = self.left(site);
         left.subtract(used);
@@ -92,7 +93,7 @@ impl Remaining {
         self.join(site);
     }
 
-    /// What was taken of a partition that is not the site's own.
+    /// Returns what was taken of a partition that is not the site's own.
     pub(super) fn taken_of(&self, site: usize, partition: &Arc<str>) -> Option<&Resources> {
         if self.pools.is_empty() {
             None
@@ -101,7 +102,7 @@ impl Remaining {
         }
     }
 
-    /// Takes what was found to be there of such a partition.
+    /// Takes resources of such a partition, which the caller found to be there.
     pub fn take_of(&mut self, site: usize, partition: Arc<str>, used: &Resources) {
         self.pools.entry((site, partition)).or_default().add(used);
         self.join(site);
@@ -123,12 +124,12 @@ impl Remaining {
         self.joined[site] += 1;
     }
 
-    /// Processors left, by site index.
+    /// Returns the processors left, by site index.
     pub fn processors(&self) -> &[u32] {
         &self.processors
     }
 
-    /// Another request is placed from now on.
+    /// Begins the placement of another request.
     pub fn begin_request(&mut self) {
         self.joined.fill(0);
         for (site, kept) in std::mem::take(&mut self.kept) {
@@ -136,8 +137,8 @@ impl Remaining {
         }
     }
 
-    /// A request that was begun holds what it takes for so long: what others were promised
-    /// within that time is not there for it.
+    /// Keeps back, from a request that was begun and holds what it takes for `lasts`, what others
+    /// have reserved within that time.
     pub(super) fn keep_promises(&mut self, grid: &GridSnapshot, lasts: DurationMs) {
         for &site in grid.ebbing() {
             self.keep_at(grid, site, lasts);
@@ -150,7 +151,7 @@ impl Remaining {
         };
         let usable = &grid.usable()[site];
         let left = self.left(site);
-        // What was taken before is taken to last as long.
+        // Resources taken before are assumed to be held as long.
         let mut taken = usable.clone();
         taken.subtract(&left);
         lasting.subtract(&taken);
@@ -162,7 +163,7 @@ impl Remaining {
         self.kept.push((site, kept));
     }
 
-    /// What a site promised is there again, for all that is looked at from now on.
+    /// Frees what is kept back at a site, for all that is looked at from now on.
     pub(super) fn uncover(&mut self, site: usize) {
         let at = self.kept.iter().position(|(known, _)| *known == site);
         if let Some(at) = at {
@@ -171,7 +172,7 @@ impl Remaining {
         }
     }
 
-    /// What the site keeps for others from the request that is being placed.
+    /// Returns what the site keeps for others from the current request.
     pub(super) fn kept(&self, site: usize) -> Option<&Resources> {
         self.kept
             .iter()
@@ -188,18 +189,18 @@ impl Remaining {
         }
     }
 
-    /// Whether the site takes a component of this request: one more job, or one that
-    /// goes there already.
+    /// Returns true if the site takes a component of this request: it takes one more job, or a
+    /// component of the request goes there already.
     pub fn has_room(&self, site: usize) -> bool {
         self.room[site] > 0 || self.joined[site] > 0
     }
 
-    /// What is left at a site of a resource other than processors.
+    /// Returns the amount left at a site of a resource other than processors.
     pub fn other(&self, site: usize, resource: &str) -> u64 {
         self.others[site].get(resource).copied().unwrap_or(0)
     }
 
-    /// Whether the site still has all of `need`, and room for one component.
+    /// Returns true if the site still has all of `need`, and room for one component.
     pub fn covers(&self, site: usize, need: &Resources) -> bool {
         self.processors[site] >= need.processors
             && self.has_room(site)
@@ -209,7 +210,7 @@ impl Remaining {
                 .all(|(name, count)| self.other(site, name) >= *count)
     }
 
-    /// Takes one component's resources, which the caller found to be there.
+    /// Takes the resources of a component, which the caller found to be there.
     pub fn take(&mut self, site: usize, used: &Resources) {
         debug_assert!(
             self.covers(site, used),
@@ -224,8 +225,9 @@ impl Remaining {
         }
     }
 
-    /// What copies of these contents would take at a site beside what is staged there
-    /// meanwhile, and what that takes; what `is_there` from before takes nothing.
+    /// Returns the bytes that copies of these contents would take at a site beside what is staged
+    /// there meanwhile, and the bytes of the latter. Contents that were there before (`is_there`)
+    /// take nothing.
     pub fn staging(
         &self,
         site: usize,
@@ -247,7 +249,7 @@ impl Remaining {
         )
     }
 
-    /// Input of a component will be staged at a site. One copy serves all who read it.
+    /// Records that input of a component will be staged at a site. One copy serves all readers.
     pub fn stage(&mut self, site: usize, contents: impl Iterator<Item = Content>) {
         if bug(Bug::StageTogether) {
             return;
@@ -262,7 +264,7 @@ impl Remaining {
         }
     }
 
-    /// It will not.
+    /// Reverts [`Remaining::stage`].
     pub fn unstage(&mut self, site: usize, contents: impl Iterator<Item = Content>) {
         let Some(staged) = self.staged.get_mut(&site) else {
             return;
@@ -280,12 +282,12 @@ impl Remaining {
         }
     }
 
-    /// Keeps processors from everybody.
+    /// Withholds processors from everybody.
     pub fn withhold(&mut self, site: usize, processors: u32) {
         self.processors[site] = self.processors[site].saturating_sub(processors);
     }
 
-    /// All that is left at a site.
+    /// Returns all that is left at a site.
     pub(super) fn left(&self, site: usize) -> Resources {
         Resources {
             processors: self.processors[site],
@@ -293,8 +295,8 @@ impl Remaining {
         }
     }
 
-    /// What we may take of the site, uncovered, is no longer `before` but as it is in `grid`,
-    /// less what was taken and what a request that lasts so long must leave.
+    /// Adapts a site, uncovered, to what we may take of it in `grid` in place of `before`, less
+    /// what was taken and what a request that lasts this long must leave.
     pub(super) fn refit(
         &mut self,
         site: usize,
@@ -310,7 +312,7 @@ impl Remaining {
         self.keep_at(grid, site, lasts);
     }
 
-    /// The site takes one submission more.
+    /// Lets the site take one submission more.
     pub(super) fn admit(&mut self, site: usize) {
         self.room[site] = self.room[site].saturating_add(1);
     }

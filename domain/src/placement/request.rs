@@ -1,5 +1,5 @@
-//! What a policy needs to know of a job, and nothing else: jobs with equal
-//! requests have the same *shape* and fare alike on the same snapshot.
+//! The part of a job that a policy needs to know, and nothing else: jobs with equal requests have
+//! the same *shape* and fare alike on the same snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::units::DurationMs;
 use super::plan::PlacementPlan;
 use super::policy::{DefaultPolicies, find_policy, policy_for};
 
-/// A job's requirements, reduced to what decides its placement.
+/// The requirements of a job, reduced to what decides its placement.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PlacementRequest {
     policy: PolicyName,
@@ -28,60 +28,59 @@ pub struct PlacementRequest {
     components: Vec<ComponentRequest>,
     by_size: Vec<u32>,
     contents: Vec<Content>,
-    /// What a flexible request asks for as a whole; `components` then holds the smallest
-    /// component that it can be split into.
+    /// The total of a flexible request; `components` then holds the smallest component that it can
+    /// be split into.
     total: Option<Resources>,
     splits: Vec<PlacementRequest>,
     acquisition: AcquisitionOptions,
-    /// What all of it asks for as computing power, in GFLOPS.
+    /// The computing power that it asks for in all, in GFLOPS.
     gflops: u64,
-    /// How long it runs, where sites are asked by the time: jobs that differ in nothing else are
-    /// alike to all others. In whole minutes.
+    /// The wall time, if any site has partitions with time limits; otherwise left out, so that jobs
+    /// that differ in nothing else stay alike. In whole minutes.
     time: Option<DurationMs>,
-    /// How distances are measured; as they are by default where the policy measures none, so
-    /// that jobs which differ in nothing else stay alike.
+    /// The terms of distances; the defaults where the policy measures none, so that jobs that
+    /// differ in nothing else stay alike.
     terms: Terms,
-    /// How long it holds what it gets, at most; rounded up, so that jobs which differ in little
-    /// else stay alike.
+    /// The longest time for which it holds its resources; rounded up, so that jobs that differ
+    /// little stay alike.
     lasts: DurationMs,
-    /// Whose job it is, if any site is closed to that owner alone; left out otherwise, so that
-    /// jobs of all owners stay alike.
+    /// The owner, if any site is closed to that owner alone; otherwise left out, so that jobs of
+    /// all owners stay alike.
     pub(super) owner: Option<KeyName>,
 }
 
-/// One component's requirements.
+/// The requirements of one component.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComponentRequest {
-    /// What it needs.
     pub resources: Resources,
-    /// What its processors must do together, in GFLOPS; 0 where that does not matter.
+    /// The computing power of its processors together, in GFLOPS; 0 if it does not matter.
     pub gflops: u64,
-    /// What its site must be like.
+    /// The constraints on its site's labels.
     pub constraints: Vec<Constraint>,
-    /// Its site, in a fixed request.
+    /// The site, in a fixed request.
     pub site: Option<SiteName>,
     /// Contents that it reads whole, wherever it runs.
     pub inputs: BTreeSet<Content>,
-    /// Chunks that it reads, by what they are called; of a flexible request's total the
-    /// files that they are cut from.
+    /// Chunks that it reads, by their content; for a flexible request's total the files that they
+    /// are cut from.
     pub chunks: BTreeMap<Content, Chunk>,
-    /// Its executable, if that is staged.
+    /// The executable, if that is staged.
     pub executable: Option<Content>,
-    /// Sites with another executable, in order of application; `None` for one found there.
+    /// Sites with another executable, in order of application; `None` for one that is at the site.
     pub executable_at: Vec<(OverrideScope, Option<Content>)>,
-    /// Whom it asks within sites, where it says so itself, in order of application.
+    /// The component's own choices of partition and account within sites, in order of application.
     pub lanes: Vec<(OverrideScope, PartitionAccount)>,
-    /// Sites where it failed by a fault of the site. They are passed over as long as
-    /// another site that takes placements could hold it (KOALA, section 8).
+    /// Sites where it failed by a fault of the site. They are passed over as long as another site
+    /// that takes placements could hold it (KOALA, section 8).
     pub avoid: BTreeSet<SiteName>,
-    /// Sites that are there for other keys than that of the job's owner, and for which. Jobs of
+    /// Sites that accept only the jobs of other keys than the owner's, with those keys. Jobs of
     /// owners who may use the same sites stay alike.
     pub barred: BTreeMap<SiteName, Arc<[KeyName]>>,
 }
 
 impl PlacementRequest {
-    /// From components; `policy` is the job's own or the server's default. Those of a
-    /// flexible request are one, which asks for the total.
+    /// Makes a request from components; `policy` is the job's own or the server's default. A
+    /// flexible request has one component, which asks for the total.
     pub fn new(
         policy: PolicyName,
         request: RequestType,
@@ -141,9 +140,9 @@ impl PlacementRequest {
         }
     }
 
-    /// From a job whose inputs are bound; `defaults` serve jobs that name no policy.
-    /// The components of another split are others: a flexible request avoids every
-    /// site where one of its components failed.
+    /// Makes the request of a job whose inputs are bound; `defaults` serve jobs that name no
+    /// policy. A flexible request avoids every site where one of its components failed, since
+    /// another split has other components.
     pub fn of_job(job: &Job, defaults: &DefaultPolicies) -> Self {
         Self::of_spec(&job.spec, defaults, |index| match job.spec.request {
             RequestType::Flexible(_) => job
@@ -162,8 +161,8 @@ impl PlacementRequest {
         .for_owner(&job.owner, defaults)
     }
 
-    /// From a job as submitted, its inputs bound. `avoid` gives the sites where a
-    /// component failed, by component index.
+    /// Makes the request of a job as submitted, with its inputs bound. `avoid` gives the sites
+    /// where a component failed, by component index.
     pub fn of_spec(
         spec: &JobSpec,
         defaults: &DefaultPolicies,
@@ -190,7 +189,7 @@ impl PlacementRequest {
         .with_time_of(spec, defaults)
     }
 
-    /// The same, for a job of this owner, who may not use every site.
+    /// Bars the sites that this owner may not use.
     pub fn for_owner(mut self, owner: &KeyName, defaults: &DefaultPolicies) -> Self {
         let barred = defaults.barred_for(owner);
         if !barred.is_empty() {
@@ -206,7 +205,7 @@ impl PlacementRequest {
         self.splits.iter_mut().for_each(|split| split.bar(sites));
     }
 
-    /// The same, to be held for so long at most.
+    /// Sets the longest time for which it holds its resources.
     pub fn with_lasts(self, lasts: DurationMs) -> Self {
         let lasts = DurationMs(rounded_up(lasts.0));
         let splits = self
@@ -221,12 +220,12 @@ impl PlacementRequest {
         }
     }
 
-    /// The same, with distances measured in this way.
+    /// Sets the terms of distances.
     pub fn with_terms(self, terms: Terms) -> Self {
         Self { terms, ..self }
     }
 
-    /// The same, with distances measured as the job wants, where its policy measures any.
+    /// Sets the terms that the job wants, if its policy measures distances.
     fn with_terms_of(self, spec: &JobSpec, defaults: &DefaultPolicies) -> Self {
         if !find_policy(&self.policy).is_ok_and(|policy| policy.takes_bids()) {
             return self;
@@ -240,7 +239,7 @@ impl PlacementRequest {
         self.with_terms(terms)
     }
 
-    /// The same, for as long as the job runs, where any site is asked by the time.
+    /// Sets the wall time of the job, if any site has partitions.
     fn with_time_of(self, spec: &JobSpec, defaults: &DefaultPolicies) -> Self {
         let time = defaults
             .lanes
@@ -248,7 +247,7 @@ impl PlacementRequest {
         self.with_time(time)
     }
 
-    /// The same, for so long.
+    /// Sets the wall time.
     pub fn with_time(self, time: Option<DurationMs>) -> Self {
         let splits = self
             .splits
@@ -262,7 +261,7 @@ impl PlacementRequest {
         }
     }
 
-    /// The same, to get its processors in these ways.
+    /// Sets the ways in which it may get its processors.
     pub fn with_acquisition(self, acquisition: AcquisitionOptions) -> Self {
         Self {
             acquisition,
@@ -270,8 +269,8 @@ impl PlacementRequest {
         }
     }
 
-    /// For one component alone, which is not split further (KOALA, section 4.5, step 2). Where
-    /// the job's policy places flexible requests only, the default one for others serves.
+    /// Makes a request for one component alone, which is not split further (KOALA, section 4.5,
+    /// step 2). If the job's policy places flexible requests only, the default for others serves.
     pub fn of_one(job: &Job, index: ComponentIndex, defaults: &DefaultPolicies) -> Option<Self> {
         let avoid = job
             .components
@@ -291,7 +290,7 @@ impl PlacementRequest {
             RequestType::Fixed => RequestType::Fixed,
             RequestType::NonFixed | RequestType::Flexible(_) => RequestType::NonFixed,
         };
-        // It is placed anew because it can start there now, or its siblings run already.
+        // It is placed again because it can start there now, or its siblings already run.
         let mode = AcquisitionMode::Immediate;
         Some(
             Self::new(policy, request, job.spec.rerunnable, vec![component])
@@ -306,8 +305,8 @@ impl PlacementRequest {
         )
     }
 
-    /// Parts of a flexible job of these sizes, each for itself and not split further, under its
-    /// owner's name. They avoid every site where one of its components failed.
+    /// Makes requests for parts of a flexible job of these sizes, each for itself and not split
+    /// further, with its owner. They avoid every site where one of its components failed.
     pub fn of_parts(job: &Job, sizes: &[u32], defaults: &DefaultPolicies) -> Vec<Self> {
         let Some(spec) = job.spec.components.first() else {
             return Vec::new();
@@ -350,73 +349,73 @@ impl PlacementRequest {
             .collect()
     }
 
-    /// The policy that places it.
     pub fn policy(&self) -> &PolicyName {
         &self.policy
     }
 
-    /// Fixed, non-fixed or flexible.
+    /// Returns the type of the request: fixed, non-fixed or flexible.
     pub fn request(&self) -> &RequestType {
         &self.request
     }
 
-    /// What a flexible request asks for as a whole.
+    /// Returns the total of a flexible request.
     pub fn total(&self) -> Option<&Resources> {
         self.total.as_ref()
     }
 
-    /// The allowed splits of a flexible request, each as a non-fixed one, the preferred first.
+    /// Lists the allowed splits of a flexible request, each as a non-fixed one, the preferred
+    /// first.
     pub fn splits(&self) -> &[PlacementRequest] {
         &self.splits
     }
 
-    /// How its processors may be got.
+    /// Returns the ways in which it may get its processors.
     pub fn acquisition(&self) -> AcquisitionOptions {
         self.acquisition
     }
 
-    /// How its distance to a site is measured.
+    /// Returns the terms by which its distance to a site is measured.
     pub fn terms(&self) -> &Terms {
         &self.terms
     }
 
-    /// How long it runs, where sites are asked by the time.
+    /// Returns the wall time, if any site has partitions with time limits.
     pub fn time(&self) -> Option<DurationMs> {
         self.time
     }
 
-    /// How long it holds what it gets, at most.
+    /// Returns the longest time for which it holds its resources.
     pub fn lasts(&self) -> DurationMs {
         self.lasts
     }
 
-    /// What all of it asks for as computing power, in GFLOPS.
+    /// Returns the computing power that it asks for in all, in GFLOPS.
     pub fn gflops(&self) -> u64 {
         self.gflops
     }
 
-    /// Whether it may run a second time.
+    /// Returns true if it may run a second time.
     pub fn is_restartable(&self) -> bool {
         self.restartable
     }
 
-    /// Whether it may try out a site after errors.
+    /// Returns true if it may try out a site after errors.
     pub fn may_probe(&self) -> bool {
         self.request.may_probe(self.restartable)
     }
 
-    /// Its components, by component index; of a flexible request the smallest that
-    /// it can be split into.
+    /// Returns its components, by component index; for a flexible request the smallest one that it
+    /// can be split into.
     pub fn components(&self) -> &[ComponentRequest] {
         &self.components
     }
 
-    /// Component indexes by decreasing processors, then by index.
+    /// Returns component indexes by decreasing processors, then by index.
     pub fn by_size(&self) -> &[u32] {
         &self.by_size
     }
 
-    /// The content of which a replica serves this one: the file that a chunk is cut from.
+    /// Returns the content whose replicas serve this one: the file that a chunk is cut from.
     pub(super) fn file_of(&self, content: Content) -> Content {
         let chunk = self
             .components
@@ -425,12 +424,12 @@ impl PlacementRequest {
         chunk.map_or(content, |chunk| chunk.of)
     }
 
-    /// Every content that any component may need at some site, each once, in order.
+    /// Returns every content that any component may need at some site, sorted, without duplicates.
     pub fn contents(&self) -> &[Content] {
         &self.contents
     }
 
-    /// What a plan for it takes of each site.
+    /// Lists what a plan for it takes of each site.
     pub fn uses<'a>(
         &'a self,
         plan: &'a PlacementPlan,
@@ -447,7 +446,7 @@ impl PlacementRequest {
             })
     }
 
-    /// Processors of all components together.
+    /// Returns the processors of all components together.
     pub fn processors(&self) -> u64 {
         match &self.total {
             Some(total) => total.processors.into(),
@@ -461,7 +460,7 @@ impl PlacementRequest {
 }
 
 impl ComponentRequest {
-    /// A component that needs these resources and nothing else.
+    /// Makes a component that needs these resources and nothing else.
     pub fn of_resources(resources: Resources) -> Self {
         Self {
             resources,
@@ -478,7 +477,8 @@ impl ComponentRequest {
         }
     }
 
-    /// The part of it that belongs to so many of its processors, after those of other parts.
+    /// Returns the part of it that belongs to `own` of its processors, after `before` of other
+    /// parts.
     fn portion(&self, before: u32, own: u32) -> Self {
         let total = self.resources.processors.into();
         let part = FilePart {
@@ -499,7 +499,7 @@ impl ComponentRequest {
         }
     }
 
-    /// `part_of`: which part of a file it reads.
+    /// Makes the requirements of a component; `part_of` says which part of a file it reads.
     fn of_component(
         component: &ComponentSpec,
         avoid: BTreeSet<SiteName>,
@@ -537,7 +537,7 @@ impl ComponentRequest {
         }
     }
 
-    /// The same, asking within sites as its specification says, where any site has lanes.
+    /// Sets the partitions that its specification names, if any site has partitions.
     fn with_lanes_of(self, component: &ComponentSpec, defaults: &DefaultPolicies) -> Self {
         let lanes = defaults
             .lanes
@@ -546,12 +546,12 @@ impl ComponentRequest {
         Self { lanes, ..self }
     }
 
-    /// Whether anything must be at its site before it can start there.
+    /// Returns true if anything must be at its site before it can start there.
     pub fn reads_files(&self) -> bool {
         self.all_contents().next().is_some()
     }
 
-    /// What it reads, each once.
+    /// Lists the contents that it reads, without duplicates.
     fn read(&self) -> impl Iterator<Item = Content> + '_ {
         let chunks = self
             .chunks
@@ -568,7 +568,7 @@ impl ComponentRequest {
         self.read().chain(self.executable).chain(elsewhere)
     }
 
-    /// Contents that must be at this site before it can start there, each once.
+    /// Lists contents that must be at this site before it can start there, without duplicates.
     pub fn contents_at<'a>(
         &'a self,
         site: &SiteName,
@@ -584,18 +584,18 @@ impl ComponentRequest {
     }
 }
 
-/// At most an eighth more: there are eight of these numbers up to the next power of two.
+/// Rounds up by at most an eighth: to one of eight numbers up to the next power of two.
 fn rounded_up(number: u64) -> u64 {
     let step = 1 << number.checked_ilog2().unwrap_or(0).saturating_sub(3);
     number.checked_next_multiple_of(step).unwrap_or(number)
 }
 
-/// Chunks by what they are called.
+/// Maps chunks by their content.
 fn named(chunks: impl Iterator<Item = Chunk>) -> BTreeMap<Content, Chunk> {
     chunks.map(|chunk| (chunk.content(), chunk)).collect()
 }
 
-/// How its processors may be got: whoever may be promised a start waits in no queue of a site.
+/// Returns the ways to get processors: a job with a reservation waits in no queue of a site.
 fn options(spec: &JobSpec, wish: Option<ReservationTerms>) -> AcquisitionOptions {
     match wish {
         Some(_) => AcquisitionOptions {

@@ -1,5 +1,5 @@
-//! Which sites may be asked for a reservation, and in which order: that in which the job's policy
-//! would take them if nothing else ran there.
+//! The sites that may be asked for a reservation, in the order in which the job's policy would take
+//! them if nothing else ran there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,19 +16,20 @@ use crate::ids::SiteName;
 use crate::placed::Placement;
 use crate::resources::Resources;
 
-/// Where a request of one component would go at each site that grants reservations and could hold
-/// it, the best first.
+/// Ranks the placements of a request of one component at the sites that grant reservations and
+/// could hold it, the best first.
 pub fn rank_to_reserve(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<Placement> {
     rank_empty(request, grid, true)
 }
 
-/// The same for sites that grant none: where it would be claimed when its job is to start.
+/// Ranks the placements at sites without reservations, where it would be claimed at the job's
+/// start.
 pub fn rank_unreserved(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<Placement> {
     rank_empty(request, grid, false)
 }
 
-/// Whether a site that grants reservations could hold a request of one component, though it may take
-/// nothing now, or nothing of its owner.
+/// Returns true if a site with reservations could hold a request of one component, though it may
+/// take nothing now, or nothing of its owner.
 pub fn could_be_reserved(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
     let acceptance = PlacementAcceptance::Open;
     let bans = Arc::default();
@@ -45,7 +46,7 @@ pub fn could_be_reserved(request: &PlacementRequest, grid: &GridSnapshot) -> boo
 }
 
 fn rank_empty(request: &PlacementRequest, grid: &GridSnapshot, grants: bool) -> Vec<Placement> {
-    // A site promises what its own partition has, and that only.
+    // A site reserves only what its own partition has.
     let serves = |site: &GridSite| {
         !grants
             || request
@@ -86,8 +87,8 @@ pub(super) fn planned(request: &PlacementRequest, grid: &GridSnapshot) -> Option
     by_policy(request, &mut context).ok()
 }
 
-/// Where the components of a request would go that has this much of these sites, and nothing else:
-/// what is left of a reservation there. `None`: they do not fit, or no such site takes jobs now.
+/// Places the components of a request on exactly these resources of these sites: what is left of a
+/// reservation there. `None`: they do not fit, or no such site takes jobs now.
 pub fn place_within(
     request: &PlacementRequest,
     grid: &GridSnapshot,
@@ -113,12 +114,12 @@ pub fn place_within(
 }
 
 impl GridSite {
-    /// Whether it promises processors for later; `None` until it has been heard from.
+    /// Returns true if the site grants advance reservations; `None` until it has answered.
     pub fn grants_reservations(&self) -> Option<bool> {
         self.shape.as_ref().map(|shape| shape.reservations)
     }
 
-    /// Whether it takes what it has promised processors to: that waits in no queue.
+    /// Returns its acceptance of jobs with a reservation there, which wait in no queue.
     pub fn acceptance_of_promised(&self) -> PlacementAcceptance {
         match self.acceptance {
             PlacementAcceptance::Closed(Hindrance::QueueOnly)
@@ -130,7 +131,7 @@ impl GridSite {
         }
     }
 
-    /// The site with all that it has.
+    /// Returns the site with everything idle.
     pub(super) fn as_empty(&self) -> Option<Self> {
         let shape = self.shape.as_ref()?;
         let asked_at = self

@@ -1,8 +1,8 @@
-//! Which sites a component can go to, why not to the others, and which replica
-//! serves it: what every policy shares.
+//! The choice of sites for a component, the reasons against the others, and the choice of replicas:
+//! common to all policies.
 //!
-//! One function (`obstacles`) knows all reasons. Choosing stops at the first, refusing
-//! keeps the nearest, explaining collects them all, so the three cannot disagree.
+//! One function (`obstacles`) knows all reasons. Choosing stops at the first, refusing keeps the
+//! nearest, explaining collects them all, so the three cannot disagree.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow::{Break, Continue};
@@ -22,20 +22,19 @@ use crate::placed::{ContentSource, Placement, PlacementRule, ReasonCode};
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, Bytes, DurationMs};
 
-/// A site for a component, and the file site that serves it there.
+/// A site for a component, with the file site that serves it there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteChoice {
-    /// Index of the execution site.
     pub site: usize,
-    /// Index of the file site that all its files come from; `None`: each from where
-    /// it arrives first.
+    /// Index of the file site that all its files come from; `None`: each comes from where it
+    /// arrives first.
     pub file_site: Option<usize>,
-    /// Why this site.
+    /// The rule that chose the site.
     pub rule: PlacementRule,
 }
 
 impl SiteChoice {
-    /// A site, with files from where they arrive first.
+    /// Chooses a site, with files from where they arrive first.
     pub fn site(site: usize, rule: PlacementRule) -> Self {
         Self {
             site,
@@ -45,33 +44,33 @@ impl SiteChoice {
     }
 }
 
-/// One job against one snapshot.
+/// The search for sites of one job against one snapshot.
 pub struct PlacementSearch<'a> {
     pub(super) request: &'a PlacementRequest,
     pub(super) grid: &'a GridSnapshot,
     /// Sites with each content of the request, by index, in order of name.
     replicas: Cow<'a, [Vec<usize>]>,
-    /// What is asked for as a whole, of which the request may be one split.
+    /// The whole request, of which `request` may be one split.
     pub(super) whole: &'a PlacementRequest,
-    /// Whether the whole may go to sites that are tried out after errors; `false` where there
-    /// are none.
+    /// True if the whole may go to sites that are tried out after errors; false where there are
+    /// none.
     pub(super) tries_out: bool,
-    /// Components whose avoided sites are passed over.
+    /// True for components whose avoided sites are passed over.
     pub(super) avoids: Vec<bool>,
-    /// For Close-to-Files: the pairs of sites that it considers.
+    /// The pairs of sites that Close-to-Files considers.
     pub(super) history: Option<&'a PairHistory>,
-    /// What is idle at each site only as is supposed; empty where nothing is.
+    /// Resources at each site that are only assumed idle; empty if there are none.
     pub(super) made_up: Vec<Resources>,
 }
 
 impl<'a> PlacementSearch<'a> {
-    /// Looks up what the request's components share.
+    /// Makes a search, with what the request's components share.
     pub fn new(request: &'a PlacementRequest, grid: &'a GridSnapshot) -> Self {
         Self::of_whole(request, request, tries_out(request, grid), grid)
     }
 
-    /// For one site's answer to the request, where it is known which sites have each of its
-    /// contents: which sites may be tried out, and which are avoided, is not looked up.
+    /// Makes a search for one site's answer, given the sites with each content of the request. It
+    /// does not determine which sites may be tried out, or are avoided.
     pub(super) fn knowing(
         request: &'a PlacementRequest,
         grid: &'a GridSnapshot,
@@ -89,17 +88,17 @@ impl<'a> PlacementSearch<'a> {
         }
     }
 
-    /// Sites with each content of the request, by index.
+    /// Returns the sites with each content of the request, by index.
     pub(super) fn into_replicas(self) -> Vec<Vec<usize>> {
         self.replicas.into_owned()
     }
 
-    /// The same for one of the splits that the request allows.
+    /// Returns the search for one of the splits that the request allows.
     pub(super) fn of_split(&self, split: &'a PlacementRequest) -> Self {
         Self::of_whole(split, self.whole, self.tries_out, self.grid)
     }
 
-    /// The same on other sites.
+    /// Returns the search on other sites.
     pub(super) fn on<'s>(&'s self, grid: &'s GridSnapshot) -> PlacementSearch<'s> {
         PlacementSearch::of_whole(self.request, self.whole, tries_out(self.whole, grid), grid)
     }
@@ -138,13 +137,12 @@ impl<'a> PlacementSearch<'a> {
         search
     }
 
-    /// A component of the request.
     pub fn component(&self, component: usize) -> &'a ComponentRequest {
         &self.request.components()[component]
     }
 
-    /// The site that a fixed request names: `None` if it names none,
-    /// `Some(None)` if it names one that does not exist.
+    /// Returns the site that a fixed request names: `None` if it names none, `Some(None)` if that
+    /// does not exist.
     pub fn named_site(&self, component: usize) -> Option<Option<usize>> {
         self.component(component)
             .site
@@ -152,7 +150,7 @@ impl<'a> PlacementSearch<'a> {
             .map(|name| self.grid.index_of(name))
     }
 
-    /// How a component is served at the site that it names.
+    /// Returns the choice of a component at the site that it names.
     pub(super) fn at_named(&self, component: usize, site: usize) -> SiteChoice {
         let pair = self
             .history
@@ -164,13 +162,14 @@ impl<'a> PlacementSearch<'a> {
         }
     }
 
-    /// Whether the component can go to the site now.
+    /// Returns true if the component can go to the site now.
     pub fn fits(&self, component: usize, site: usize, remaining: &Remaining) -> bool {
         self.obstacles(component, site, remaining, &mut |_, _, _| Break(()))
             .is_continue()
     }
 
-    /// When all files of the component would be at the site; `None` if they cannot be brought.
+    /// Returns the time until all files of the component are at the site; `None` if they cannot be
+    /// brought.
     pub fn transfer_time(&self, component: usize, site: usize) -> Option<DurationMs> {
         let shape = self.grid.sites()[site].shape.as_ref()?;
         let mut total = DurationMs::ZERO;
@@ -180,7 +179,7 @@ impl<'a> PlacementSearch<'a> {
         Some(total)
     }
 
-    /// The plan that puts each component on the site chosen for it, by component index.
+    /// Makes the plan that puts each component on the site chosen for it, by component index.
     pub(super) fn plan(&self, chosen: &[SiteChoice]) -> PlacementPlan {
         let rule = chosen
             .iter()
@@ -192,7 +191,7 @@ impl<'a> PlacementSearch<'a> {
         self.plan_of(placements.collect(), rule)
     }
 
-    /// The plan of these placements.
+    /// Makes the plan of these placements.
     pub(super) fn plan_of(&self, placements: Vec<Placement>, rule: PlacementRule) -> PlacementPlan {
         let transfer_time = placements
             .iter()
@@ -210,8 +209,8 @@ impl<'a> PlacementSearch<'a> {
         self.placement_of(component, choice, None)
     }
 
-    /// The placement of a component; `part`: which part of what the request describes it is,
-    /// where that was not known before.
+    /// Makes the placement of a component; `part` says which part of the described whole it is, if
+    /// that was not known before.
     pub(super) fn placement_of(
         &self,
         component: usize,
@@ -239,8 +238,8 @@ impl<'a> PlacementSearch<'a> {
         placement
     }
 
-    /// Where a content comes from, and how long that takes; of a file that is read in chunks
-    /// the chunk.
+    /// Returns the source of a content and the transfer time; of a file that is read in chunks,
+    /// those of the chunk.
     fn brought(
         &self,
         component: usize,
@@ -265,7 +264,7 @@ impl<'a> PlacementSearch<'a> {
         ))
     }
 
-    /// Where a content comes from, if so much of it is to be brought, and how long that takes.
+    /// Returns the site that a content of this size comes from, and the transfer time.
     fn source(
         &self,
         content: Content,
@@ -281,7 +280,7 @@ impl<'a> PlacementSearch<'a> {
         }
     }
 
-    /// Indexes of the sites that have a content of the request, in order of name.
+    /// Returns the indexes of the sites that have a content of the request, in order of name.
     pub(super) fn replicas_of(&self, content: Content) -> &[usize] {
         match self.request.contents().binary_search(&content) {
             Ok(index) => self.replicas[index].as_slice(),
@@ -299,7 +298,7 @@ impl<'a> PlacementSearch<'a> {
             .contents_at(&self.grid.sites()[site].name, &shape.labels)
     }
 
-    /// A component goes to a site: it uses its resources, and its input is staged there.
+    /// Takes a component's resources at a site, and the room for its input.
     pub(super) fn take(&self, component: usize, site: usize, remaining: &mut Remaining) {
         let one = self.component(component);
         match self.grid.sites()[site].pool_of(one) {
@@ -309,7 +308,7 @@ impl<'a> PlacementSearch<'a> {
         remaining.stage(site, self.bounded_contents(component, site));
     }
 
-    /// It does not.
+    /// Reverts [`Search::take`].
     pub(super) fn give_back(&self, component: usize, site: usize, remaining: &mut Remaining) {
         let one = self.component(component);
         match self.grid.sites()[site].pool_of(one) {
@@ -319,7 +318,7 @@ impl<'a> PlacementSearch<'a> {
         remaining.unstage(site, self.bounded_contents(component, site));
     }
 
-    /// What is staged for a component at a site that has so much room only.
+    /// Lists what is staged for a component at a site, if the site bounds the room for that.
     fn bounded_contents(
         &self,
         component: usize,
@@ -336,7 +335,7 @@ impl<'a> PlacementSearch<'a> {
             .flat_map(|shape| request.contents_at(&place.name, &shape.labels))
     }
 
-    /// The replica that arrives first, equal ones by name (vectors WF-4 and WF-5).
+    /// Returns the replica that arrives first, equal ones by name (vectors WF-4 and WF-5).
     pub(super) fn nearest_replica(
         &self,
         content: Content,
@@ -346,7 +345,7 @@ impl<'a> PlacementSearch<'a> {
         nearest.ok_or_else(|| self.no_replica(content, self.replicas_of(content), to))
     }
 
-    /// The same, if so much of it is to be brought.
+    /// Returns the replica from which this many bytes arrive first.
     fn first_replica(
         &self,
         content: Content,
@@ -364,8 +363,8 @@ impl<'a> PlacementSearch<'a> {
         self.first_arrival(size, readable, to)
     }
 
-    /// Of these sites, in order of name, the one from where so many bytes arrive first, and
-    /// when; equal ones by name.
+    /// Returns the site of these, in order of name, from which this many bytes arrive first, and
+    /// the time; equal ones by name.
     pub(super) fn first_arrival(
         &self,
         size: Bytes,
@@ -376,7 +375,7 @@ impl<'a> PlacementSearch<'a> {
         let mut fastest = BitsPerSecond(0);
         for site in from {
             let rate = self.grid.bandwidth(site, to);
-            // A slower link, or none, brings nothing sooner: its time is not worked out.
+            // A slower link, or none, brings nothing sooner: its time need not be computed.
             if rate <= fastest {
                 continue;
             }
@@ -393,7 +392,7 @@ impl<'a> PlacementSearch<'a> {
 
     pub(super) fn no_replica(&self, content: Content, sites: &[usize], to: usize) -> Reason {
         let site = |index: usize| &self.grid.sites()[index];
-        // Nobody but us knows the digest of a chunk.
+        // Only we know the digest of a chunk.
         let digest = self.request.file_of(content).digest;
         match (
             sites.iter().find(|&&from| site(from).serves_files),
@@ -411,7 +410,7 @@ impl<'a> PlacementSearch<'a> {
         }
     }
 
-    /// Whether a site takes the job's placements and could hold the component when empty.
+    /// Returns true if a site takes the job's placements and could hold the component when empty.
     pub fn could_hold(&self, index: usize, site: usize) -> bool {
         let component = self.component(index);
         let at = &self.grid.sites()[site];
@@ -429,9 +428,9 @@ impl<'a> PlacementSearch<'a> {
         !is_closed && site.ban_of(self.whole.owner()).is_none()
     }
 
-    /// Whether a site where the component has not failed takes the job's placements,
-    /// could hold it when empty, and can be brought its files. If not, its avoided sites
-    /// are not avoided (vector FT-5): a site that takes nothing must not keep a job waiting.
+    /// Returns true if a site where the component has not failed takes the job's placements, could
+    /// hold it when empty, and can get its files. Otherwise its avoided sites are not avoided
+    /// (vector FT-5): a site that takes nothing must not keep a job waiting.
     fn has_another_site(&self, index: usize) -> bool {
         let component = self.component(index);
         component.site.is_none()
@@ -444,7 +443,7 @@ impl<'a> PlacementSearch<'a> {
             })
     }
 
-    /// Why the component has no site: of the worst reason of each site the nearest.
+    /// Returns the refusal of a component: of the worst reason of each site the nearest.
     pub(super) fn refusal(&self, component: usize, remaining: &Remaining) -> PlacementRefusal {
         let mut nearest: Option<(RememberedObstacle, usize)> = None;
         let need = self.component(component).resources.processors;
@@ -453,8 +452,8 @@ impl<'a> PlacementSearch<'a> {
             .iter()
             .enumerate()
         {
-            // A site that lacks as many processors as the nearest so far is not looked
-            // at: whatever else it lacks, it is no nearer.
+            // A site that lacks as many processors as the nearest so far is skipped: whatever else
+            // it lacks, it is no nearer.
             let short = u64::from(need.saturating_sub(left));
             if nearest
                 .as_ref()
@@ -488,7 +487,7 @@ impl<'a> PlacementSearch<'a> {
         }
     }
 
-    /// Tells the observer about every site, after the choice was made.
+    /// Reports every site to the observer, after the choice was made.
     pub(super) fn explain(
         &self,
         component: usize,
@@ -505,7 +504,7 @@ impl<'a> PlacementSearch<'a> {
         }
     }
 
-    /// What there is to say of one site, whichever is chosen.
+    /// Returns the verdict on one site, regardless of the choice.
     pub(super) fn verdict(
         &self,
         component: usize,
@@ -532,7 +531,7 @@ impl<'a> PlacementSearch<'a> {
     }
 }
 
-/// Seldom anything is tried out, so seldom it is worked out who may.
+/// Sites are seldom tried out, so the job's permission is seldom computed.
 fn tries_out(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
     grid.sites()
         .iter()

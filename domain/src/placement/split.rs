@@ -1,10 +1,10 @@
-//! How a total is split over sites: the rule of Flexible Cluster Minimization with bounds.
+//! The split of a total over sites: the rule of Flexible Cluster Minimization with bounds.
 
-/// Sizes of components for a total, one for each of the first sites: `usable` gives what
-/// each site takes, the largest first. With `min` the fewest processors of a component and
-/// `most` the most components: the smallest t <= `most` with t x `min` <= total <= the sum
-/// of the first t; each gets `min`, and then the rest in order. It finds a split exactly
-/// when there is one, on the fewest sites (vectors FCM-1 to FCM-16). Empty if there is none.
+/// Splits a total into component sizes, one for each of the first sites; `usable` says how much
+/// each site takes, the largest first. With `min` the fewest processors of a component and `most`
+/// the most components: the smallest t <= `most` with t x `min` <= total <= the sum of the first t;
+/// each gets `min`, and then the rest in order. It finds a split exactly when there is one, on the
+/// fewest sites (vectors FCM-1 to FCM-16). Empty if there is none.
 pub fn split(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<u32> {
     let min = min.max(1);
     let takers = usable
@@ -25,7 +25,7 @@ pub fn split(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<u32> {
     Vec::new()
 }
 
-/// Each gets `min`, then the rest goes to the first up to what it takes, and so on.
+/// Gives each site `min`, then hands out the rest in order, up to what each takes.
 fn fill(total: u32, min: u32, usable: &[u32]) -> Vec<u32> {
     let mut rest = total - min * usable.len() as u32;
     usable

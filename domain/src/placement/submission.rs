@@ -1,4 +1,4 @@
-//! What is refused at submission: a job that no site could ever take.
+//! The check at submission: it refuses a job that no site could ever take.
 
 use std::ops::ControlFlow::Break;
 
@@ -15,33 +15,30 @@ use crate::resources::{Resources, Shortage};
 use crate::text::nearest;
 use crate::units::DurationMs;
 
-/// Why a job can never be placed on the sites that are configured now.
+/// The reason why a job can never be placed on the sites that are configured now.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Unplaceable {
-    /// There are no sites.
     #[error("no site is configured")]
     NoSites,
     /// A fixed request names a site that is not configured.
     #[error("component {component} {}", names_no_site(site, known))]
     NoSuchSite {
-        /// The component.
         component: ComponentIndex,
-        /// The site it names.
+        /// The site that it names.
         site: SiteName,
-        /// All sites.
+        /// All sites, as a list.
         known: String,
     },
     /// Every site it may go to is known, and none could hold this component.
     #[error("component {component} {}", fits_no_site(site, reason))]
     ComponentTooLarge {
-        /// The component.
         component: ComponentIndex,
         /// The site that comes nearest.
         site: SiteName,
-        /// Why not even that one.
+        /// The reason against even that one.
         reason: Reason,
     },
-    /// A flexible request that could not be split over all sites if they were empty.
+    /// A flexible request could not be split over all sites even if they were empty.
     #[error(
         "{total} processors cannot be split into components of at least {min}: the {sites} site(s) \
          that may take part have {usable} together, even empty"
@@ -49,11 +46,11 @@ pub enum Unplaceable {
     NoSplit {
         /// Processors that it asks for.
         total: u32,
-        /// Fewest of a component.
+        /// The fewest processors of a component.
         min: u32,
-        /// How many sites may take part at most.
+        /// The most sites that may take part.
         sites: usize,
-        /// What the largest of those have together.
+        /// The total that the largest of those have.
         usable: u64,
     },
     /// Each component fits somewhere, but the sites it may use are too small for all at once.
@@ -62,7 +59,7 @@ pub enum Unplaceable {
 }
 
 impl Unplaceable {
-    /// In words, with the name of the component, if it has one; else with its number.
+    /// Describes the reason, with the component's name if it has one, or else its number.
     pub fn naming(&self, name: impl Fn(ComponentIndex) -> Option<String>) -> String {
         let name = |index| name(index).unwrap_or_else(|| index.to_string());
         match self {
@@ -107,10 +104,9 @@ fn fits_no_site(nearest: &SiteName, reason: &Reason) -> String {
     format!("fits no site, even an empty one; nearest is {nearest}: {reason}")
 }
 
-/// Whether a job could be placed if every site were empty and open. Sites that
-/// have not been heard from count as unknown, not as small. Passing is no
-/// promise: for several components only necessary conditions are checked,
-/// since the sufficient one is a packing problem.
+/// Checks that a job could be placed if every site were empty and open. Sites that have not
+/// answered yet count as unknown, not as small. Passing guarantees nothing: for several components
+/// only necessary conditions are checked, since the sufficient one is a packing problem.
 ///
 /// # Errors
 /// It never could, with the reason that comes nearest.
@@ -121,8 +117,8 @@ pub fn can_ever_be_placed(
     could_hold_all(request, &grid.sites().iter().collect::<Vec<_>>())
 }
 
-/// Whether a job may go to sites that are tried out after errors: it may run twice, or can go
-/// nowhere else, or those that are worth waiting for could never hold all of it together.
+/// Returns true if a job may go to sites that are tried out after errors: it may run twice, or can
+/// go nowhere else, or the sites worth waiting for could never hold all of it together.
 pub fn may_try_out(request: &PlacementRequest, sites: &[GridSite]) -> bool {
     let waited_for = || {
         sites
@@ -132,7 +128,7 @@ pub fn may_try_out(request: &PlacementRequest, sites: &[GridSite]) -> bool {
     request.may_probe() || could_hold_all(request, &waited_for().collect::<Vec<_>>()).is_err()
 }
 
-/// Whether the job could be placed if these sites were empty and open, and there were no others.
+/// Checks that the job could be placed if these sites were empty and open, and the only ones.
 pub(super) fn could_hold_all(
     request: &PlacementRequest,
     sites: &[&GridSite],
@@ -164,7 +160,8 @@ pub(super) fn could_hold_all(
     Ok(())
 }
 
-/// The first component of a fixed request whose site takes no placements now, and why.
+/// Returns the first component of a fixed request whose site takes no placements now, with the
+/// reason.
 pub fn closed_site(
     request: &PlacementRequest,
     grid: &GridSnapshot,
@@ -180,7 +177,7 @@ pub fn closed_site(
         })
 }
 
-/// One of the allowed splits could be placed, or the bounds leave one.
+/// Checks that one of the allowed splits could be placed, or that the bounds leave one.
 fn could_hold_split(
     request: &PlacementRequest,
     bounds: &Flexible,
@@ -279,7 +276,7 @@ fn component_fits(
 
 fn together_fit(components: &[&ComponentRequest], sites: &[&GridSite]) -> Result<(), Unplaceable> {
     let mut needed = Resources::default();
-    // What another partition gives is none of what its site has itself.
+    // Another partition gives nothing of what its site has itself.
     let own = components.iter().filter(|component: &&&ComponentRequest| {
         sites.iter().all(|site| site.pool_of(component).is_none())
     });

@@ -1,5 +1,5 @@
-//! What the sites would be like if a component that has none were where least keeps it from:
-//! for what is said of the components after it. Only explanations ask.
+//! Suppositions: the grid as it would be if a component that has no site were at the one nearest to
+//! taking it, for the verdicts on the components after it. Only explanations use them.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use crate::units::{Bytes, Mflops, PerMillion};
 pub(super) struct Supposed {
     pub(super) grid: GridSnapshot,
     pub(super) remaining: Remaining,
-    /// What was made up for at each site, by site index.
+    /// Resources that are assumed idle, by site index.
     pub(super) made_up: Vec<Resources>,
 }
 
 impl PlacementSearch<'_> {
-    /// The component at the site that its refusal names, with all that keeps it from there
-    /// lifted, and no more: exactly what it lacks is made up for. Files that cannot be brought
-    /// there are not: they are told again to each component that reads them. `None` without
-    /// such a site, or where that has not been heard from: how much it would have is not known.
+    /// Supposes the component at the site that its refusal names, with all reasons against it there
+    /// lifted, and no more: exactly what it lacks is assumed idle. Files that cannot be brought
+    /// there are not lifted: they are reported again for each component that reads them. `None` if
+    /// there is no such site, or if it has not answered yet: its capacity is unknown.
     pub(super) fn suppose(&self, component: usize, remaining: &Remaining) -> Option<Supposed> {
         let name = self.refusal(component, remaining).site?;
         let index = self.grid.index_of(&name)?;
-        // What is made up for is the site's own partition's.
+        // Resources can be assumed only for the site's own partition.
         if self.grid.sites()[index]
             .pool_of(self.component(component))
             .is_some()
@@ -72,7 +72,7 @@ impl PlacementSearch<'_> {
         })
     }
 
-    /// The same job on the sites as they are supposed to be.
+    /// Returns the same search on the supposed sites.
     pub(super) fn supposing<'s>(&'s self, supposed: &'s Supposed) -> PlacementSearch<'s> {
         let mut search = self.on(&supposed.grid);
         search.history = self.history;
@@ -81,7 +81,7 @@ impl PlacementSearch<'_> {
     }
 }
 
-/// Lifts these reasons, and tells how much more is idle; `promised`: what the quota must leave
+/// Lifts these reasons, and returns how much more is idle; `promised` is what the quota must leave
 /// room for.
 fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option<Resources> {
     if reasons
@@ -121,7 +121,7 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
             Reason::LabelMismatch(constraint) => satisfy(&mut shape.labels, constraint),
             // Lifted above.
             Reason::Reserved { .. }
-            // Of the component, its policy, or its files.
+            // These concern the component, its policy, or its files.
             | Reason::Avoided
             | Reason::NoSplit { .. }
             | Reason::NotInHistory
@@ -156,7 +156,7 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
     Some(lacked)
 }
 
-/// Its processors do at least what the component asks of its own.
+/// Raises the speed of its processors to what the component asks for.
 fn quicken(site: &mut GridSite, component: &ComponentRequest) {
     if component.gflops > 0 {
         let processors = u64::from(component.resources.processors.max(1));
@@ -185,8 +185,8 @@ fn satisfy(labels: &mut Labels, constraint: &Constraint) {
     }
 }
 
-/// The least quota that leaves room for what is promised; none at all where the whole of the
-/// site would not.
+/// Returns the least quota that leaves room for what is deducted; no quota at all if the whole site
+/// would not.
 fn least_quota(
     quota: Quota,
     shape: &SiteShape,

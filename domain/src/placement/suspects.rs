@@ -1,4 +1,4 @@
-//! Owners whose jobs some sites take none of, while they take everybody else's.
+//! Owners who are barred at some sites, which accept the jobs of everybody else.
 
 use super::grid::GridSite;
 use super::request::PlacementRequest;
@@ -6,20 +6,20 @@ use crate::ids::KeyName;
 use crate::site::owners::Ban;
 
 impl PlacementRequest {
-    /// The same, where some site may be closed to its owner alone.
+    /// Marks the request as that of an owner who may be barred at some site.
     pub fn of_suspect(mut self, owner: &KeyName) -> Self {
         self.owner = Some(owner.clone());
         self
     }
 
-    /// Its owner, if any site may be closed to that owner alone.
+    /// Returns its owner, if any site may bar that owner alone.
     pub fn owner(&self) -> Option<&KeyName> {
         self.owner.as_ref()
     }
 }
 
 impl GridSite {
-    /// What keeps jobs of this owner away, and nobody else's.
+    /// Returns what bars this owner, and nobody else, from the site.
     pub fn ban_of(&self, owner: Option<&KeyName>) -> Option<&Ban> {
         let mut bans = self
             .bans

@@ -1,4 +1,4 @@
-//! What is deducted from one site.
+//! The deductions from one site.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Place;
@@ -6,19 +6,19 @@ use std::collections::btree_map::Entry as Place;
 use super::DeductionKey;
 use crate::resources::Resources;
 
-/// How much a deduction takes, by who must not promise it again.
+/// The amounts of a deduction, by who must not hand them out again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Deducted {
-    /// Of what policies may promise. What a job's record shows as placed there already is
-    /// none of it.
+    /// Resources that policies must not place again. It excludes what a job's record already shows
+    /// as placed there.
     pub placing: Resources,
-    /// Of what claims find idle. A plan that is only offered takes none of it: between
+    /// Resources that claims must not find idle. A plan that is only proposed deducts none: between
     /// placement and claim processors are left to those that claim theirs.
     pub claiming: Resources,
 }
 
 impl Deducted {
-    /// A plan is offered.
+    /// Makes the deduction for a plan that is proposed.
     pub fn offered(resources: Resources) -> Self {
         Self {
             placing: resources,
@@ -26,7 +26,7 @@ impl Deducted {
         }
     }
 
-    /// What was placed there is claimed.
+    /// Makes the deduction for a claim where the component was placed.
     pub fn claimed(resources: Resources) -> Self {
         Self {
             placing: Resources::default(),
@@ -34,7 +34,7 @@ impl Deducted {
         }
     }
 
-    /// What was placed elsewhere is claimed there.
+    /// Makes the deduction for a claim where the component was not placed.
     pub fn moved(resources: Resources) -> Self {
         Self {
             placing: resources.clone(),
@@ -42,7 +42,6 @@ impl Deducted {
         }
     }
 
-    /// Adds `more`.
     pub fn add(&mut self, more: &Self) {
         self.placing.add(&more.placing);
         self.claiming.add(&more.claiming);
@@ -59,46 +58,46 @@ impl Deducted {
     }
 }
 
-/// What is deducted for one plan.
+/// The deduction for one plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DeductionEntry {
     pub(super) deducted: Deducted,
-    /// The site has acknowledged that the plan goes there.
+    /// True once the site has acknowledged that the plan goes there.
     pub(super) is_held: bool,
 }
 
-/// The ledger of one site.
+/// The deductions from one site.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SiteDeductions {
     entries: BTreeMap<DeductionKey, DeductionEntry>,
-    /// Of all entries, kept: it is read for every plan.
+    /// The sum of all entries, stored because it is read for every plan.
     sum: Deducted,
 }
 
 impl SiteDeductions {
-    /// All that is deducted.
+    /// Returns the sum of all deductions.
     pub fn sum(&self) -> &Deducted {
         &self.sum
     }
 
-    /// What is deducted for a plan.
+    /// Returns the deduction for a plan.
     pub fn get(&self, key: &DeductionKey) -> Option<&Deducted> {
         self.entries.get(key).map(|entry| &entry.deducted)
     }
 
-    /// Whether the site has acknowledged that the plan goes there.
+    /// Returns true if the site has acknowledged that the plan goes there.
     pub(super) fn is_held(&self, key: &DeductionKey) -> bool {
         self.entries.get(key).is_some_and(|entry| entry.is_held)
     }
 
-    /// Each deduction.
+    /// Lists the deductions by plan.
     pub fn entries(&self) -> impl Iterator<Item = (&DeductionKey, &Deducted)> {
         self.entries
             .iter()
             .map(|(key, entry)| (key, &entry.deducted))
     }
 
-    /// All that is deducted for others than this plan is taken from what is `free`.
+    /// Subtracts from `free` all that is deducted for plans other than this one.
     pub fn take_from(&self, free: &mut Resources, key: &DeductionKey) {
         let Some(own) = self.get(key) else {
             return free.subtract(&self.sum.placing);
@@ -108,8 +107,7 @@ impl SiteDeductions {
         free.subtract(&others);
     }
 
-    /// From now on this is deducted for the plan, and nothing that was before; whether nothing
-    /// was.
+    /// Replaces the deduction for the plan; returns true if there was none before.
     pub(super) fn set(&mut self, key: DeductionKey, entry: DeductionEntry) -> bool {
         let place = self.entries.entry(key);
         if let Place::Occupied(before) = &place {
@@ -126,7 +124,7 @@ impl SiteDeductions {
         false
     }
 
-    /// Nothing is deducted for the plan; whether something was.
+    /// Removes the deduction for the plan; returns true if there was one.
     pub(super) fn remove(&mut self, key: &DeductionKey) -> bool {
         let Some(removed) = self.entries.remove(key) else {
             return false;

@@ -1,4 +1,4 @@
-//! The ledgers of all sites, and the plans that they are about.
+//! The deductions from all sites, and the plans that they are for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,22 +7,22 @@ use super::{Deducted, DeductionKey, PlanHolder, PlanNumber, SiteDeductions};
 use crate::ids::{JobId, Round, SiteName};
 use crate::units::Timestamp;
 
-/// The ledgers of all sites.
+/// The deductions from all sites.
 #[derive(Debug, Clone, Default)]
 pub struct DeductionLedger {
-    /// In the order in which they were first named.
+    /// Sites in the order in which they were first named.
     sites: Vec<(SiteName, SiteDeductions)>,
     numbers: BTreeMap<SiteName, LedgerNumber>,
     plans: BTreeMap<DeductionKey, OpenPlan>,
     by_lease: BTreeSet<(Timestamp, DeductionKey)>,
-    /// Plans whose lease was over, of which their holder was not told yet.
+    /// Plans whose lease ended and whose holder does not know it yet.
     lapsed: BTreeMap<PlanHolder, Vec<DeductionKey>>,
     last_plan: u64,
     last_holder: u64,
 }
 
-/// Which ledger is a site's, for as long as these ledgers last: who asks for the same one again
-/// and again need not look for its name.
+/// The number of a site's ledger, valid as long as these ledgers last: it saves repeated lookups by
+/// name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerNumber(usize);
 
@@ -31,30 +31,28 @@ pub struct LedgerNumber(usize);
 struct OpenPlan {
     holder: PlanHolder,
     until: Timestamp,
-    /// Where something may be deducted for it.
+    /// The sites with possible deductions for it.
     sites: Vec<LedgerNumber>,
 }
 
 /// A deduction that nobody will end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leak {
-    /// For what it was made.
+    /// The plan that it was made for.
     pub key: DeductionKey,
-    /// From which site.
     pub site: SiteName,
-    /// How much.
     pub deducted: Deducted,
 }
 
 impl DeductionLedger {
-    /// Somebody who makes plans begins a life.
+    /// Registers a new life of an actor that makes plans.
     pub fn new_holder(&mut self) -> PlanHolder {
         self.last_holder += 1;
         PlanHolder(self.last_holder)
     }
 
-    /// A plan is being made for this round of a job: until it ends, and at most until then,
-    /// sites may deduct for it.
+    /// Opens a plan for this round of a job: until it ends, and at most until `until`, sites may
+    /// deduct for it.
     pub fn open(
         &mut self,
         job: JobId,
@@ -80,7 +78,7 @@ impl DeductionLedger {
         key
     }
 
-    /// The plan's lease lasts until then; whether it is still open.
+    /// Extends the plan's lease; returns true if it is still open.
     pub fn extend(&mut self, key: &DeductionKey, until: Timestamp) -> bool {
         let Some(open) = self.plans.get_mut(key) else {
             return false;
@@ -91,7 +89,7 @@ impl DeductionLedger {
         true
     }
 
-    /// Which ledger is this site's.
+    /// Returns the number of this site's ledger.
     pub fn number_of(&mut self, site: &SiteName) -> LedgerNumber {
         if let Some(number) = self.numbers.get(site) {
             return *number;
@@ -102,8 +100,8 @@ impl DeductionLedger {
         number
     }
 
-    /// Deducts this for an open plan, in place of what was deducted for it at the site before;
-    /// whether it is still open. Else nothing is deducted.
+    /// Deducts for an open plan, in place of any earlier deduction for it at the site. Returns
+    /// false, and deducts nothing, if the plan is no longer open.
     pub fn deduct(&mut self, key: &DeductionKey, site: LedgerNumber, deducted: Deducted) -> bool {
         self.set(
             key,
@@ -115,7 +113,7 @@ impl DeductionLedger {
         )
     }
 
-    /// The same, where the site acknowledges that the plan goes there.
+    /// Does the same as [`Ledgers::deduct`], and records that the site has acknowledged the plan.
     pub fn hold(&mut self, key: &DeductionKey, site: LedgerNumber, deducted: Deducted) -> bool {
         self.set(
             key,
@@ -140,13 +138,13 @@ impl DeductionLedger {
         true
     }
 
-    /// Whether the site has acknowledged that the plan goes there: by this a lost
-    /// acknowledgement is looked up.
+    /// Returns true if the site has acknowledged that the plan goes there: lost acknowledgements
+    /// are recovered from this.
     pub fn is_held(&self, key: &DeductionKey, site: &SiteName) -> bool {
         self.named(site).is_some_and(|ledger| ledger.is_held(key))
     }
 
-    /// Adds to what is deducted for an open plan at a site.
+    /// Adds to the deduction for an open plan at a site.
     pub fn deduct_more(
         &mut self,
         key: &DeductionKey,
@@ -159,14 +157,14 @@ impl DeductionLedger {
         self.deduct(key, site, more)
     }
 
-    /// The plan needs nothing of this site.
+    /// Removes the deduction for a plan at a site.
     pub fn release(&mut self, key: &DeductionKey, site: LedgerNumber) {
         if let Some((_, ledger)) = self.sites.get_mut(site.0) {
             ledger.remove(key);
         }
     }
 
-    /// A plan is committed or rejected; whether it was open.
+    /// Ends a plan that is committed or rejected; returns true if it was open.
     pub fn end(&mut self, key: &DeductionKey) -> bool {
         let Some(open) = self.plans.remove(key) else {
             return false;
@@ -178,8 +176,7 @@ impl DeductionLedger {
         true
     }
 
-    /// All plans of a job that this holder made are committed or rejected; whether there were
-    /// any.
+    /// Ends all plans of a job that this holder made; returns true if there were any.
     pub fn end_job(&mut self, job: JobId, holder: PlanHolder) -> bool {
         let least = DeductionKey {
             job,
@@ -200,7 +197,7 @@ impl DeductionLedger {
         !ended.is_empty()
     }
 
-    /// A life is over: nobody waits for what it planned.
+    /// Ends all plans of a holder whose life is over: nobody waits for them.
     pub fn end_holder(&mut self, holder: PlanHolder) {
         let of_holder = self.plans.iter().filter(|(_, open)| open.holder == holder);
         let ended: Vec<DeductionKey> = of_holder.map(|(key, _)| *key).collect();
@@ -210,7 +207,7 @@ impl DeductionLedger {
         self.lapsed.remove(&holder);
     }
 
-    /// Ends plans whose lease is over; their holders are told by [`DeductionLedger::take_lapsed`].
+    /// Ends plans whose lease is over; holders learn of them by [`DeductionLedger::take_lapsed`].
     pub fn expire(&mut self, now: Timestamp) {
         while let Some(&(until, key)) = self.by_lease.first().filter(|(until, _)| *until <= now) {
             if let Some(open) = self.plans.get(&key) {
@@ -221,17 +218,16 @@ impl DeductionLedger {
         }
     }
 
-    /// Plans of this holder that ended with their lease since it asked last.
+    /// Takes this holder's plans that ended with their lease since the last call.
     pub fn take_lapsed(&mut self, holder: PlanHolder) -> Vec<DeductionKey> {
         self.lapsed.remove(&holder).unwrap_or_default()
     }
 
-    /// When the next lease is over.
+    /// Returns when the next lease ends.
     pub fn next_end(&self) -> Option<Timestamp> {
         self.by_lease.first().map(|(until, _)| *until)
     }
 
-    /// A ledger by its number.
     pub fn ledger(&self, site: LedgerNumber) -> Option<&SiteDeductions> {
         self.sites.get(site.0).map(|(_, ledger)| ledger)
     }
@@ -242,12 +238,12 @@ impl DeductionLedger {
             .and_then(|number| self.ledger(*number))
     }
 
-    /// All that is deducted from a site.
+    /// Returns all that is deducted from a site.
     pub fn at(&self, site: &SiteName) -> Option<&Deducted> {
         self.named(site).map(SiteDeductions::sum)
     }
 
-    /// What is deducted from a site for one job.
+    /// Returns what is deducted from a site for one job.
     pub fn of_job(&self, site: &SiteName, job: JobId) -> Deducted {
         let mut sum = Deducted::default();
         let entries = self
@@ -260,28 +256,28 @@ impl DeductionLedger {
         sum
     }
 
-    /// What is deducted from a site for a plan.
+    /// Returns what is deducted from a site for a plan.
     pub fn held(&self, key: &DeductionKey, site: &SiteName) -> Option<&Deducted> {
         self.named(site)?.get(key)
     }
 
-    /// Whether the plan is neither committed nor rejected, and its lease not over.
+    /// Returns true if the plan is neither committed nor rejected, and its lease has not ended.
     pub fn is_open(&self, key: &DeductionKey) -> bool {
         self.plans.contains_key(key)
     }
 
-    /// How many plans are open.
+    /// Returns the number of open plans.
     pub fn len(&self) -> usize {
         self.plans.len()
     }
 
-    /// Whether no plan is open.
+    /// Returns true if no plan is open.
     pub fn is_empty(&self) -> bool {
         self.plans.is_empty()
     }
 
-    /// What is deducted and owned by no job: for a plan that has ended, for one whose lease
-    /// was over by `now`, or for a job that `owns` none any more. There must be nothing.
+    /// Lists deductions that no job owns: for a plan that has ended, for one whose lease was over
+    /// by `now`, or for one that no job `owns` any more. There must be none.
     pub fn leaks(&self, now: Timestamp, owns: impl Fn(&DeductionKey) -> bool) -> Vec<Leak> {
         let is_owned = |key: &DeductionKey| {
             self.plans.get(key).is_some_and(|open| open.until >= now) && owns(key)

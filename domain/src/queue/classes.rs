@@ -1,7 +1,7 @@
-//! Which class a job gets: what its user asks for, within the rules of the system.
+//! The class of a job: the one that its user asks for, within the rules of the system.
 //!
-//! KOALA's priorities are given by system policy (run time, application type, user). The first
-//! rule that matches a job speaks for it; without rules every user may ask for any class.
+//! KOALA's priorities are given by system policy (run time, application type, user). The first rule
+//! that matches a job applies to it. Without rules every user may ask for any class.
 
 use thiserror::Error;
 
@@ -10,19 +10,19 @@ use crate::job::spec::{JobSpec, Priority};
 use crate::runner::DEFAULT_RUNNER;
 use crate::units::DurationMs;
 
-/// What a job is judged by.
+/// The properties of a job that rules look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobTraits<'j> {
     /// The key that submitted it.
     pub owner: &'j KeyName,
-    /// Its runner.
+    /// The name of its runner.
     pub runner: &'j str,
-    /// Its wall time: the run time as its user estimates it.
+    /// The wall time: the run time as its user estimates it.
     pub wall_time: DurationMs,
 }
 
 impl<'j> JobTraits<'j> {
-    /// Those of a job of this owner.
+    /// Takes the traits from a job of this owner.
     pub fn of(owner: &'j KeyName, spec: &'j JobSpec) -> Self {
         let runner = spec
             .run
@@ -37,7 +37,7 @@ impl<'j> JobTraits<'j> {
     }
 }
 
-/// One rule; a condition that is `None` holds for every job.
+/// A rule. A condition that is `None` holds for every job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClassRule {
     /// Only jobs that were submitted with this key.
@@ -48,7 +48,7 @@ pub struct ClassRule {
     pub min_wall_time: Option<DurationMs>,
     /// Only jobs of at most this wall time.
     pub max_wall_time: Option<DurationMs>,
-    /// Class of those that name none.
+    /// Class of jobs that name none.
     pub class: Option<Priority>,
     /// Highest class that may be asked for.
     pub highest: Option<Priority>,
@@ -67,8 +67,8 @@ impl ClassRule {
             && self.max_wall_time.is_none_or(|most| job.wall_time <= most)
     }
 
-    /// Whether every job that `later` matches is one of this rule, so that `later` behind it
-    /// never speaks.
+    /// Returns true if this rule matches every job that `later` matches, so that `later` behind it
+    /// never applies.
     pub fn covers(&self, later: &ClassRule) -> bool {
         let least = |rule: &ClassRule| rule.min_wall_time.unwrap_or(DurationMs::ZERO);
         let most = |rule: &ClassRule| rule.max_wall_time.map_or(u64::MAX, |most| most.0);
@@ -78,7 +78,7 @@ impl ClassRule {
             && most(self) >= most(later)
     }
 
-    /// The class of its jobs that name none.
+    /// Returns the class of jobs that name none.
     fn given(&self) -> Priority {
         let unless_lower = |class: Priority| self.highest.map_or(class, |most| class.min(most));
         self.class
@@ -86,52 +86,51 @@ impl ClassRule {
     }
 }
 
-/// How somebody comes to ask for a class.
+/// The way in which a class is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Asking {
-    /// No class is named: the rules give one.
+    /// True if no class is named: the rules give one.
     pub names_none: bool,
-    /// The key that asks is bound by no rule.
+    /// True if no rule binds the key that asks.
     pub uncapped: bool,
 }
 
-/// The class of a job, and where it comes from.
+/// The class of a job, and its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Classified {
-    /// The class.
     pub class: Priority,
-    /// The job names none: it is given.
+    /// True if the job names no class, and the rules gave it one.
     pub given: bool,
-    /// The number in the configuration, from 1, of the rule that speaks for the job.
+    /// The number of the rule that applies to the job, from 1, in the configuration.
     pub rule: Option<usize>,
 }
 
-/// A class that a rule does not allow.
+/// The error for a class that a rule does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "the priority {asked} is above {highest}, the highest that [[priority]] number {rule} of the \
      configuration allows this job"
 )]
 pub struct AboveHighest {
-    /// What was asked for.
+    /// The class that was asked for.
     pub asked: Priority,
-    /// What is allowed.
+    /// The highest class that is allowed.
     pub highest: Priority,
     /// The rule's number in the configuration, from 1.
     pub rule: usize,
 }
 
 impl AboveHighest {
-    /// What to do about it.
+    /// Advises the user.
     pub fn remedy(&self) -> String {
         format!("ask for at most {}, or ask an administrator", self.highest)
     }
 }
 
-/// The class of a job for which `asked` was asked.
+/// Decides the class of a job that asks for `asked`.
 ///
 /// # Errors
-/// The class is above what the job's rule allows, and the key that asks is bound by it.
+/// The class is above what the job's rule allows, and that rule binds the key that asks.
 pub fn class_of(
     asked: Priority,
     how: Asking,

@@ -1,8 +1,7 @@
-//! Sweeps with a limit: which of their waiting runs have their turn.
+//! Sweeps with a limit: decides which of their waiting runs have their turn.
 //!
-//! Runs that are placed, held or running count; of those that wait, as many have their turn
-//! as the limit leaves room for, the first by number first. Only they are in the placement
-//! queues.
+//! Runs that are placed, held or running count. Of those that wait, as many have their turn as the
+//! limit leaves room for, lowest number first. Only they are in the placement queues.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +9,7 @@ use crate::ids::JobId;
 use crate::job::state::{Job, JobPhase};
 use crate::planted::{Bug, bug};
 
-/// Sweeps that may have only so many runs at once, by their first job.
+/// Sweeps with a limit of runs at once, by their first job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SweepGroups(BTreeMap<JobId, SweepGroup>);
 
@@ -23,7 +22,7 @@ struct SweepGroup {
 }
 
 impl SweepGroups {
-    /// Takes in where a job stands; its sweep, if that has a limit.
+    /// Notes the phase of a job. Returns its sweep, if that has a limit.
     pub fn note(&mut self, job: &Job) -> Option<JobId> {
         let task = job.spec.run.task.as_ref()?;
         let limit = task.at_once?;
@@ -41,8 +40,8 @@ impl SweepGroups {
         Some(task.group)
     }
 
-    /// Gives turns anew; the jobs that got theirs or lost it. A plan was offered to those
-    /// of `offered`: they keep theirs, for they may be placed at any moment.
+    /// Gives turns again, and returns the jobs that got one or lost it. Jobs of `offered` have an
+    /// open proposal: they keep their turn, for they may be placed at any moment.
     pub fn give_turns(
         &mut self,
         group: JobId,
@@ -77,7 +76,7 @@ impl SweepGroups {
         changed
     }
 
-    /// Whether a waiting job may be tried: it has its turn, or needs none.
+    /// Returns true if a waiting job may be tried: it has its turn, or needs none.
     pub fn has_turn(&self, job: &Job) -> bool {
         match job
             .spec
@@ -94,7 +93,7 @@ impl SweepGroups {
         }
     }
 
-    /// All sweeps with a limit.
+    /// Lists all sweeps with a limit.
     pub fn all(&self) -> Vec<JobId> {
         self.0.keys().copied().collect()
     }

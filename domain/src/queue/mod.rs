@@ -1,11 +1,10 @@
-//! The four placement queues: who is tried next (KOALA, section 4.4).
+//! The four placement queues, which decide the job that is tried next (KOALA, section 4.4).
 //!
-//! [`PlacementQueues`] is a fold of the journal: jobs enter, change and leave as
-//! their events are committed. A [`Scan`] walks it in slices against one
-//! snapshot of the grid and offers plans one by one. Jobs of one shape fare
-//! alike, so a shape that does not fit is tried once per snapshot. Try counts,
-//! the cycle's pointer and offers under way are volatile; what follows from
-//! them (a promotion, giving up) is returned and made durable elsewhere.
+//! [`PlacementQueues`] is a fold of the journal: jobs enter, change and leave as their events are
+//! committed. A [`Scan`] walks it in slices against one snapshot of the grid and proposes plans one
+//! by one. Jobs of one shape fare alike, so a shape that does not fit is tried once per snapshot.
+//! Try counts, the cycle's pointer and open proposals are volatile. Their consequences (a
+//! promotion, giving up) are returned and made durable elsewhere.
 
 pub mod classes;
 pub mod groups;

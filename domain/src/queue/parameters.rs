@@ -1,4 +1,4 @@
-//! Settings of the placement queues, and which of them make sense together.
+//! Settings of the placement queues, and the rules between them.
 
 use thiserror::Error;
 
@@ -22,18 +22,18 @@ pub struct QueueParameters {
     pub n3: u32,
     /// Scans of super-low in one round.
     pub n4: u32,
-    /// Between two scans by the clock; also the least time between two counted
-    /// tries of one job.
+    /// Time between two scans by the clock; also the least time between two counted tries of one
+    /// job.
     pub scan_interval: DurationMs,
-    /// P: one class up after this many counted tries that failed; `None` never.
+    /// P: a job moves up one class after this many counted tries that failed; `None` never.
     pub promote_after: Option<u32>,
-    /// A job that does not say otherwise fails after more counted tries than this; `None` never.
+    /// A job that sets no limit fails after more counted tries than this; `None` never.
     pub max_placement_tries: Option<u32>,
-    /// Whether jobs are also placed at once when one arrives or capacity is freed.
+    /// True if jobs are also placed at once when one arrives or capacity is freed.
     pub events: bool,
-    /// Processors that one turn of a queue is worth when freed capacity is offered.
+    /// Processors that one turn of a queue is worth when freed capacity is given out.
     pub turn_processors: u32,
-    /// For whom freed processors are withheld.
+    /// Withholding of freed processors.
     pub starvation_guard: StarvationGuardParameters,
 }
 
@@ -41,11 +41,9 @@ pub struct QueueParameters {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{setting} is {given}; {remark}")]
 pub struct ParameterWarning {
-    /// Name of the setting.
     pub setting: &'static str,
-    /// Its value.
     pub given: String,
-    /// What is odd about it.
+    /// The reason why it looks wrong.
     pub remark: String,
 }
 
@@ -69,10 +67,10 @@ impl Default for QueueParameters {
 }
 
 impl QueueParameters {
-    /// Most rounds or scans that a cycle may be given of one kind.
+    /// The largest number of rounds, or of scans, that a cycle may have of one kind.
     pub const MAX_WEIGHT: u32 = 1_000;
 
-    /// Checks ranges and what must hold between settings.
+    /// Checks ranges, and the rules between settings.
     ///
     /// # Errors
     /// The first setting outside its range.
@@ -144,13 +142,13 @@ impl QueueParameters {
         round(self.n_h, self.n1, self.n2) + round(self.n_l, self.n3, self.n4)
     }
 
-    /// Whose turn is at a position of the cycle.
+    /// Returns the queue that has its turn at a position of the cycle.
     pub fn class_at(&self, position: u64) -> Priority {
         self.run(position).0
     }
 
-    /// For how many positions, from this one on, it is the same queue's turn
-    /// within its round.
+    /// Returns for how many positions, from this one on, the same queue has its turn within its
+    /// round.
     pub fn run_at(&self, position: u64) -> u64 {
         self.run(position).1
     }

@@ -25,15 +25,15 @@ pub struct PlacementQueues {
     pub(super) history: PairHistory,
     pub(super) starvation_guard: Option<StarvationGuard>,
     entries: BTreeMap<JobId, QueueEntry>,
-    /// Everyone, head to tail within a class.
+    /// All waiting jobs, head to tail within a class.
     order: BTreeSet<(Priority, Timestamp, JobId)>,
-    /// Those that are tried, by shape.
+    /// Jobs that scans try, by shape.
     ready: BTreeSet<(Priority, ShapeId, Timestamp, JobId)>,
-    /// Those that back off, by when that ends.
+    /// Jobs that back off, by the time that ends.
     backed_off: BTreeSet<(Timestamp, JobId)>,
     tries: BTreeMap<JobId, PlacementTries>,
     lengths: [usize; 4],
-    /// For how many an offer is under way.
+    /// The number of jobs with an open proposal.
     offered: usize,
     arrivals: u64,
 }
@@ -45,8 +45,8 @@ struct QueueEntry {
     max_tries: Option<u32>,
     shape: ShapeId,
     condition: Condition,
-    /// Rises each time that a job becomes ready: a scan tries only those that
-    /// were ready when it began (vector QS-7).
+    /// Rises each time a job becomes ready: a scan tries only those that were ready when it began
+    /// (vector QS-7).
     arrival: u64,
 }
 
@@ -54,7 +54,7 @@ struct QueueEntry {
 pub(super) type QueuePlace = (Timestamp, JobId, ShapeId);
 
 impl PlacementQueues {
-    /// Four empty queues; `history` is the seed of Close-to-Files' table.
+    /// Creates four empty queues; `history` is the seed of Close-to-Files' table.
     pub fn new(parameters: QueueParameters, history: PairHistory) -> Self {
         Self {
             turns: QueueTurns::new(&parameters),
@@ -78,20 +78,20 @@ impl PlacementQueues {
         &self.history
     }
 
-    /// What the last scan withheld, and for whom.
+    /// The processors that the last scan withheld, with the job they are for.
     pub fn hoard_in_effect(&self) -> Option<&StarvationGuard> {
         self.starvation_guard.as_ref()
     }
 
-    /// A job waits, or waits otherwise than before: after its event was committed.
-    /// An offer that is under way stays so until it is decided.
+    /// Adds a waiting job, or updates it; called after its event was committed. An open proposal
+    /// stays so until it is decided.
     pub fn insert(&mut self, waiting: WaitingJob) {
         let before = self.entries.get(&waiting.job).map(|entry| entry.condition);
         let shape = self.shapes.acquire(waiting.request);
         let condition = match (waiting.frozen, before == Some(Condition::Offered)) {
             (true, _) => Condition::Frozen,
             (false, true) => Condition::Offered,
-            // It becomes ready at the next look at the clock, if that time is past.
+            // It becomes ready at the next `wake`, if that time is past.
             (false, false) if waiting.not_before > Timestamp(0) => {
                 Condition::BackedOff(waiting.not_before)
             }
@@ -133,8 +133,8 @@ impl PlacementQueues {
         self.index(job);
     }
 
-    /// A job waits no more. Its try count is kept, since it may come back;
-    /// see [`PlacementQueues::forget`].
+    /// Removes a job that waits no more. Its try count is kept, since it may come back; see
+    /// [`PlacementQueues::forget`].
     pub fn remove(&mut self, job: JobId) {
         self.unindex(job);
         if let Some(entry) = self.entries.remove(&job) {
@@ -144,25 +144,25 @@ impl PlacementQueues {
         }
     }
 
-    /// A job has ended: nothing is remembered of it.
+    /// Removes all traces of a job that has ended.
     pub fn forget(&mut self, job: JobId) {
         self.remove(job);
         self.tries.remove(&job);
     }
 
-    /// A job took in what followed from its tries, or could not.
+    /// Notes that a job applied what followed from its tries, or could not.
     pub fn heard(&mut self, job: JobId) {
         if let Some(tries) = self.tries.get_mut(&job) {
             tries.heard();
         }
     }
 
-    /// The plan offered for a job came to nothing: it is tried again by the next scan.
+    /// Withdraws the proposal for a job: the next scan tries it again.
     pub fn withdraw_offer(&mut self, job: JobId) {
         self.set_condition(job, Condition::Offered, Condition::Ready);
     }
 
-    /// Makes those ready whose back-off is over.
+    /// Makes the jobs ready whose back-off is over.
     pub fn wake(&mut self, now: Timestamp) {
         while let Some(&(until, job)) = self.backed_off.first() {
             if until > now {
@@ -172,42 +172,42 @@ impl PlacementQueues {
         }
     }
 
-    /// When the first back-off ends, if anyone backs off.
+    /// The end of the first back-off, if any job backs off.
     pub fn next_wake(&self) -> Option<Timestamp> {
         self.backed_off.first().map(|&(until, _)| until)
     }
 
-    /// How many jobs wait.
+    /// The number of waiting jobs.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nobody waits.
+    /// Returns true if no job waits.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether anybody waits to whom nothing is offered.
+    /// Returns true if a job waits that has no open proposal.
     pub fn has_unserved(&self) -> bool {
         self.entries.len() > self.offered
     }
 
-    /// How many different requests the waiting jobs have.
+    /// The number of different requests among the waiting jobs.
     pub fn shape_count(&self) -> usize {
         self.shapes.len()
     }
 
-    /// Jobs of a class, head to tail.
+    /// Lists the jobs of a class, head to tail.
     pub fn jobs(&self, class: Priority) -> impl Iterator<Item = JobId> + '_ {
         self.class(class).map(|&(_, _, job)| job)
     }
 
-    /// How many jobs of a class wait.
+    /// The number of waiting jobs of a class.
     pub fn len_of(&self, class: Priority) -> usize {
         self.lengths[class as usize]
     }
 
-    /// Where a job stands; `None` if it does not wait.
+    /// Returns the place of a job in its queue; `None` if it does not wait.
     pub fn standing(&self, job: JobId) -> Option<QueueStanding> {
         let entry = self.entries.get(&job)?;
         let ahead = self
@@ -223,7 +223,6 @@ impl PlacementQueues {
         })
     }
 
-    /// The settings.
     pub fn parameters(&self) -> &QueueParameters {
         &self.parameters
     }
@@ -308,7 +307,7 @@ impl PlacementQueues {
         self.first_of_shape_after(class, None).is_some()
     }
 
-    /// First ready job of the first shape after `after`.
+    /// Returns the first ready job of the first shape after `after`.
     pub(super) fn first_of_shape_after(
         &self,
         class: Priority,
@@ -330,7 +329,7 @@ impl PlacementQueues {
         (found == class).then_some((entered, job, shape))
     }
 
-    /// The next ready job of the same shape.
+    /// Returns the next ready job of the same shape.
     pub(super) fn next_of_shape(&self, class: Priority, place: QueuePlace) -> Option<QueuePlace> {
         let (entered, job, shape) = place;
         let after = (Excluded((class, shape, entered, job)), Unbounded);
@@ -338,7 +337,7 @@ impl PlacementQueues {
         ((found, next_shape) == (class, shape)).then_some((entered, job, shape))
     }
 
-    /// Whether a job is still ready at this place, and has been since `arrivals`.
+    /// Returns true if a job is still ready at this place, and has been since `arrivals`.
     pub(super) fn was_ready(&self, class: Priority, place: QueuePlace, arrivals: u64) -> bool {
         let (entered, job, shape) = place;
         self.entries.get(&job).is_some_and(|entry| {
@@ -348,7 +347,7 @@ impl PlacementQueues {
         })
     }
 
-    /// The job behind `after` in a class.
+    /// Returns the job behind `after` in a class.
     pub(super) fn next_in_class(
         &self,
         class: Priority,

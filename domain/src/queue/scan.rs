@@ -1,4 +1,4 @@
-//! One scan of the queues against one snapshot, in slices.
+//! A scan of the queues against one snapshot, in slices.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -19,65 +19,63 @@ use crate::placement::{
 use crate::planted;
 use crate::units::Timestamp;
 
-/// Why a scan is made.
+/// The reason for a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
-    /// The scan interval is over: one turn of the cycle, whose tries count; and
-    /// then, if events are on, as for an event.
+    /// The scan interval is over: one turn of the cycle, whose tries count. Then, if events are on,
+    /// the same as for an event.
     Interval,
-    /// A job arrived, or a site has more to give: everyone is offered it, in order
-    /// of weight. These tries are not counted. Does nothing if events are off.
+    /// A job arrived, or a site has more to give: every queue gets its chance, in order of weight.
+    /// These tries are not counted. Does nothing if events are off.
     Event,
 }
 
-/// How much a slice may do before it yields. One unit is a step in an index;
-/// a decision costs [`SliceBudget::DECISION`] units for each of its components, times its
-/// policy's [`effort`](crate::placement::Policy::effort).
+/// The work that a slice may do before it yields. One unit is a step in an index. A decision costs
+/// [`SliceBudget::DECISION`] units for each of its components, times its policy's
+/// [`effort`](crate::placement::Policy::effort).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceBudget(pub u32);
 
-/// A plan for a job. Its processors are taken from the scan's working copy; the
-/// job is not tried again until it leaves the queue or the offer is withdrawn.
+/// A plan proposed for a job. Its processors are taken from the scan's working copy. The job is not
+/// tried again until it leaves the queue or the proposal is withdrawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proposal {
-    /// The job.
     pub job: JobId,
-    /// Where it can go.
     pub plan: PlacementPlan,
-    /// What chose, and what kept the sites that were refused.
+    /// The policy that chose, and the reason why other sites were refused.
     pub by: PlacedBy,
-    /// Processors of all its components.
+    /// The processors of all its components.
     pub processors: u64,
 }
 
-/// What a slice came to.
+/// The result of a slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScanStep {
-    /// A plan; go on with the same budget.
+    /// A plan was made; go on with the same budget.
     Placed(Proposal),
-    /// Sites are to bid for this job before anybody else is tried: what came of it is told by
-    /// [`Scan::resolve`]. Only where [`Scan::with_rounds`] asks for it.
+    /// Sites are to bid for this job before another is tried; [`Scan::resolve`] takes the outcome.
+    /// Only if [`Scan::with_rounds`] asks for it.
     Announce(JobId, Arc<PlacementRequest>),
     /// The budget is used up; go on later.
     Yield,
-    /// Everyone was tried.
+    /// All jobs were tried.
     Done(ScanReport),
 }
 
-/// What a whole scan came to.
+/// The result of a whole scan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScanReport {
-    /// Plans offered.
+    /// Plans proposed.
     pub placed: u32,
     /// Shapes that did not fit.
     pub shapes_refused: u32,
     /// Counted tries that failed.
     pub tries_counted: u32,
-    /// What follows from them.
+    /// The consequences of these tries.
     pub decisions: Vec<QueueDecision>,
 }
 
-/// A scan under way. Jobs that become ready after it began are not tried.
+/// A scan under way. It does not try jobs that become ready after it began.
 #[derive(Debug, Clone)]
 pub struct Scan {
     pub(super) grid: Arc<GridSnapshot>,
@@ -90,22 +88,22 @@ pub struct Scan {
     refused: BTreeSet<ShapeId>,
     pub(super) trying: Option<JobId>,
     starvation_guards: bool,
-    /// It is the one of an interval.
+    /// True if the scan interval triggered it.
     periodic: bool,
-    /// Sites bid for jobs in messages, where their policy has them do so.
+    /// True if sites bid for jobs in messages, where the policy takes bids.
     rounds: bool,
-    /// What came of the last round that was announced.
+    /// The outcome of the last round of bids.
     resolved: Option<Resolved>,
     report: ScanReport,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScanStage {
-    /// One queue as a whole.
+    /// Tries one queue as a whole.
     Turn(Priority),
-    /// Counting the tries of that queue, past this job.
+    /// Counts the tries of that queue, past this job.
     Count(Priority, Option<(Timestamp, JobId)>),
-    /// All queues by weight.
+    /// Tries all queues by weight.
     Offer,
     Done,
 }
@@ -118,17 +116,17 @@ struct ShapeHeads {
     filled: bool,
 }
 
-/// What became of a round of bids: a plan and what made it, or why there is none.
+/// The outcome of a round of bids: a plan and what made it, or the reason why there is none.
 type Resolved = (JobId, Result<(PlacementPlan, PlacedBy), PlacementRefusal>);
 
-/// What trying one job came to.
+/// The result of a try of one job.
 enum Attempted {
     Placed(Proposal),
     Refused,
     Announce(JobId, Arc<PlacementRequest>),
 }
 
-/// What trying one queue came to.
+/// The result of a try of one queue.
 enum TriedQueue {
     Placed(Proposal),
     Announce(JobId, Arc<PlacementRequest>),
@@ -140,12 +138,12 @@ impl SliceBudget {
     /// Units that a decision costs for each component.
     pub const DECISION: u32 = 10;
 
-    /// About a millisecond of work.
+    /// The budget of about a millisecond of work.
     pub fn about_one_ms() -> Self {
         Self(2_000)
     }
 
-    /// Spends units; false when there is nothing left to spend.
+    /// Spends units; returns false when nothing was left to spend.
     pub fn spend(&mut self, units: u32) -> bool {
         let left = self.0 > 0;
         self.0 = self.0.saturating_sub(units);
@@ -154,12 +152,12 @@ impl SliceBudget {
 }
 
 impl Scan {
-    /// The job whose plan is being made: whom to blame if a policy panics.
+    /// The job whose plan is being made: the one to blame if a policy panics.
     pub fn trying(&self) -> Option<JobId> {
         self.trying
     }
 
-    /// Has sites bid for jobs whose policy takes bids, instead of working out here what each of
+    /// Makes sites bid for jobs whose policy takes bids, instead of computing here what each of
     /// them would answer.
     pub fn with_rounds(self) -> Self {
         Self {
@@ -168,7 +166,7 @@ impl Scan {
         }
     }
 
-    /// What came of the round that was announced for a job.
+    /// Takes the outcome of the round that was announced for a job.
     pub fn resolve(
         &mut self,
         job: JobId,
@@ -177,27 +175,27 @@ impl Scan {
         self.resolved = Some((job, outcome));
     }
 
-    /// Whom to blame if what is done next panics.
+    /// Sets the job to blame if the next step panics.
     pub fn blame(&mut self, job: Option<JobId>) {
         self.trying = job;
     }
 
-    /// The grid as it was when the scan began, to be kept.
+    /// The grid as it was when the scan began, for keeping.
     pub fn shared_grid(&self) -> Arc<GridSnapshot> {
         self.grid.clone()
     }
 
-    /// Why it is made.
+    /// Returns true if the scan interval triggered this scan.
     pub fn is_periodic(&self) -> bool {
         self.periodic
     }
 
-    /// What is left of the grid after the plans so far.
+    /// The part of the grid that is left after the plans so far.
     pub fn remaining(&self) -> &Remaining {
         &self.remaining
     }
 
-    /// Where a job could go by what is idle and left, without asking anybody. Takes nothing.
+    /// Finds a plan for a job by what is idle and left, without asking a site. Takes nothing.
     pub fn foresee(&mut self, job: JobId, request: &PlacementRequest) -> Option<PlacementPlan> {
         self.trying = Some(job);
         let mut context = PlacementContext {
@@ -211,12 +209,12 @@ impl Scan {
         plan.ok()
     }
 
-    /// No round covered the job that this asked for: see [`AnnouncedNeed::learn`].
+    /// Learns from a round of bids that did not cover the job: see [`AnnouncedNeed::learn`].
     pub fn learn(&mut self, asked: &AnnouncedNeed, answers: &[Result<GivenBid, Decline>]) {
         asked.learn(answers, &self.grid, &mut self.remaining);
     }
 
-    /// A plan that was made elsewhere takes what it uses.
+    /// Takes what a plan uses that was made elsewhere.
     pub fn take(&mut self, request: &PlacementRequest, plan: &PlacementPlan) {
         self.remaining.begin_request();
         let parts = request.components();
@@ -244,7 +242,7 @@ impl Scan {
 }
 
 impl PlacementQueues {
-    /// Begins a scan: who is ready now is tried against this snapshot.
+    /// Begins a scan, which tries the jobs that are ready now against this snapshot.
     pub fn begin_scan(
         &mut self,
         trigger: Trigger,
@@ -287,7 +285,7 @@ impl PlacementQueues {
         class
     }
 
-    /// Goes on with a scan until it has a plan, is done, or has used the budget.
+    /// Continues a scan until it has a plan, is done, or has used the budget.
     pub fn step(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> ScanStep {
         if std::mem::take(&mut scan.starvation_guards) {
             self.starvation_guard = self.starvation_guard(scan);
@@ -327,8 +325,8 @@ impl PlacementQueues {
         }
     }
 
-    /// First those who have something to spend; capacity that none of them can
-    /// use goes to the others.
+    /// Tries first the queues that have credit. Capacity that none of them can use goes to the
+    /// others.
     fn offer_by_weight(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> TriedQueue {
         let order = self.turns.order(&self.parameters);
         for with_credit in [true, false] {
@@ -375,7 +373,7 @@ impl PlacementQueues {
             match attempted {
                 Attempted::Announce(job, request) => return TriedQueue::Announce(job, request),
                 Attempted::Placed(offer) => {
-                    // The next of its shape is looked up while this one is still indexed.
+                    // Looks up the next of its shape while this one is still indexed.
                     self.advance_lane(scan, class, place);
                     self.offer(job);
                     scan.report.placed += 1;
@@ -422,7 +420,7 @@ impl PlacementQueues {
         self.attempted(scan, job, shape, &request, outcome)
     }
 
-    /// No round covered it: it may go into the queue of a site.
+    /// Tries to place a job in the queue of a site, after no round covered it.
     fn queued_instead(
         &mut self,
         scan: &mut Scan,
@@ -482,7 +480,7 @@ impl PlacementQueues {
         self.shapes.set_refusal(shape, Some(refusal));
     }
 
-    /// Puts the head of each shape into the lane; false if the budget ends before.
+    /// Puts the head of each shape into the lane; returns false if the budget ends before.
     fn fill_lane(&self, scan: &mut Scan, class: Priority, budget: &mut SliceBudget) -> bool {
         let lane = &mut scan.lanes[class as usize];
         while !lane.filled {

@@ -1,21 +1,21 @@
-//! Jobs with equal requirements share one request: their shape.
+//! Shapes: jobs with equal requirements share one request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::placement::{PlacementRefusal, PlacementRequest};
 
-/// Number of a shape; never used twice, so that a scan can remember it.
+/// The number of a shape. Never used twice, so that a scan can remember it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ShapeId(pub(super) u64);
 
-/// All shapes that any waiting job has.
+/// All shapes of the waiting jobs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WaitingShapes {
     by_request: BTreeMap<Arc<PlacementRequest>, ShapeId>,
     shapes: BTreeMap<ShapeId, WaitingShape>,
     last: u64,
-    /// The request that came last, with its shape: equal jobs often follow each other.
+    /// The last request, with its shape: equal jobs often follow each other.
     before: Option<(Arc<PlacementRequest>, ShapeId)>,
 }
 
@@ -27,7 +27,7 @@ struct WaitingShape {
 }
 
 impl WaitingShapes {
-    /// One more job has this request.
+    /// Counts one more job with this request.
     pub(super) fn acquire(&mut self, request: Arc<PlacementRequest>) -> ShapeId {
         let before = self
             .before
@@ -65,7 +65,7 @@ impl WaitingShapes {
         id
     }
 
-    /// One job less has this shape.
+    /// Counts one job less with this shape.
     pub(super) fn release(&mut self, id: ShapeId) {
         let Some(shape) = self.shapes.get_mut(&id) else {
             return;

@@ -1,5 +1,5 @@
-//! Withholding: freed processors are withheld for the oldest job of the highest class, so that
-//! a large one is not starved by small ones that always fit (bounded in share and time).
+//! Withholding: freed processors are withheld for the oldest job of the highest class. Small jobs,
+//! which always fit, would starve a large one otherwise. Bounded in share and time.
 
 use super::scan::Scan;
 use super::waiting::Condition;
@@ -11,25 +11,26 @@ use crate::placement::{self, GridSnapshot, PlacementContext, PlacementRequest, R
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
-/// Processors that only one job may have.
+/// Processors that only one job may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StarvationGuard {
-    /// For whom.
+    /// The job that they are withheld for.
     pub job: JobId,
-    /// How many at which site.
+    /// Processors withheld at each site.
     pub withheld: Vec<(SiteName, u32)>,
-    /// They are everybody's again from then on, for as long as they were withheld.
+    /// The end of the withholding. Afterwards everybody may use them for as long as they were
+    /// withheld.
     pub until: Timestamp,
 }
 
-/// When and how much is withheld.
+/// Says when and how much is withheld.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StarvationGuardParameters {
-    /// A super-high job that has waited this long is guarded; `None`: nobody ever does.
+    /// Processors are withheld for a super-high job that has waited this long. `None`: never.
     pub after: Option<DurationMs>,
-    /// The part of a site that may be withheld.
+    /// The share of a site that may be withheld.
     pub share: PerMillion,
-    /// For how long; then nothing is withheld for as long, and so on in turn.
+    /// Length of one withholding. Then nothing is withheld for as long, and so on in turn.
     pub time: DurationMs,
 }
 
@@ -44,7 +45,7 @@ impl Default for StarvationGuardParameters {
 }
 
 impl StarvationGuardParameters {
-    /// Until when a job that has waited since `entered` is guarded, if it is at `now`.
+    /// Returns the end of the withholding that is on at `now` for a job that waits since `entered`.
     fn hoards_until(&self, entered: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let begins = entered + self.after?;
         let time = self.time.0.max(1);
@@ -60,7 +61,7 @@ impl StarvationGuardParameters {
 }
 
 impl PlacementQueues {
-    /// Who is guarded, if anybody: the oldest super-high job, while it can be tried.
+    /// Finds the job to withhold for: the oldest super-high one, while it can be tried.
     fn hoarder(&self, parameters: &QueueParameters, now: Timestamp) -> Option<(JobId, Timestamp)> {
         let (entered, job) = self.next_in_class(Priority::SuperHigh, None)?;
         let until = parameters.starvation_guard.hoards_until(entered, now)?;
@@ -68,7 +69,7 @@ impl PlacementQueues {
         ready.then_some((job, until))
     }
 
-    /// Withholds what is nearest to a plan for the hoarder, if there is one and it has none.
+    /// Withholds what comes nearest to a plan for that job, if there is one and it has no plan.
     pub(super) fn starvation_guard(&mut self, scan: &mut Scan) -> Option<StarvationGuard> {
         let (job, until) = self.hoarder(&self.parameters, scan.now)?;
         let (shape, request) = self.request_of(job)?;
@@ -82,7 +83,8 @@ impl PlacementQueues {
         };
         let outcome = placement::place(&request, &mut context);
         scan.trying = None;
-        // It has its turn like everybody else; what it lacks is not told of a smaller grid.
+        // It takes its turn as every other job does. The refusal stored is the one on the whole
+        // grid.
         self.refused(scan, shape, outcome.err()?);
         let share = if bug(Bug::HoardWhole) {
             PerMillion::ONE
@@ -98,8 +100,8 @@ impl PlacementQueues {
     }
 }
 
-/// Takes for each component, the largest first, what is left where most is left of the
-/// sites that could hold it when empty, but no more of a site than the share.
+/// For each component, the largest first, takes processors from the site with most left, among the
+/// sites that could hold it when empty, but never more of a site than the share.
 fn withhold(
     request: &PlacementRequest,
     grid: &GridSnapshot,

@@ -1,40 +1,38 @@
-//! Counted tries, and what follows from their number.
+//! Counts failed tries, and decides what follows from their number.
 
 use super::parameters::QueueParameters;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::units::Timestamp;
 
-/// What follows from a counted try that failed; to be made durable by the job.
+/// The consequence of a counted try that failed. The job makes it durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueDecision {
-    /// One class up, to the tail there.
+    /// The job moves up one class, to the tail there.
     Promote {
-        /// Which job.
         job: JobId,
-        /// Its new class.
+        /// The class that it moves to.
         to: Priority,
     },
-    /// Its tries exceed its limit: it fails.
+    /// The job fails, because its tries exceed its limit.
     GiveUp {
-        /// Which job.
         job: JobId,
-        /// How many tries it had.
+        /// Tries that it had.
         tries: u32,
     },
 }
 
-/// Failed tries of one job. Volatile, kept while the job is placed or claimed.
+/// The failed tries of one job. Volatile, kept while the job is placed or claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PlacementTries {
-    /// Since our start.
+    /// Counted since our start.
     pub(super) total: u32,
-    /// Class in which it waits, and tries since it came there.
+    /// The class in which it waits. `in_class` counts the tries since it came there.
     class: Priority,
     in_class: u32,
     counted_at: Option<Timestamp>,
-    /// The job was told what follows and did not answer yet. Told twice it would rise twice,
-    /// were it moved back by its user in between.
+    /// True from the moment the job gets a decision until it answers. A second one in between would
+    /// promote it twice, if its user moved it back meanwhile.
     told: bool,
 }
 
@@ -49,7 +47,7 @@ impl PlacementTries {
         }
     }
 
-    /// The job waits in this class now.
+    /// Notes the class in which the job waits now.
     pub(super) fn enter(&mut self, class: Priority) {
         if self.class != class {
             self.class = class;
@@ -57,15 +55,14 @@ impl PlacementTries {
         }
     }
 
-    /// The job took in what it was told, or could not.
+    /// Notes that the job applied its decision, or could not.
     pub(super) fn heard(&mut self) {
         self.told = false;
     }
 
-    /// Counts a failed try, at most one per `scan_interval` (vector QS-9), and
-    /// says what follows, unless the job was told and did not answer yet. A limit
-    /// that is passed wins over a promotion (PR-4).
-    /// `None`: not counted; `Some(None)`: counted, nothing follows.
+    /// Counts a failed try, at most one per `scan_interval` (vector QS-9), and returns what
+    /// follows, unless the job has a decision that it has not answered. A limit that is passed wins
+    /// over a promotion (PR-4). `None`: not counted; `Some(None)`: counted, nothing follows.
     pub(super) fn count(
         &mut self,
         job: JobId,
@@ -110,7 +107,7 @@ impl PlacementTries {
     }
 }
 
-/// The class that a promotion leads to; super-low is never promoted (vector PR-2).
+/// Returns the class that a promotion leads to; super-low is never promoted (vector PR-2).
 fn promoted(class: Priority) -> Option<Priority> {
     match class {
         Priority::Low => Some(Priority::High),

@@ -1,16 +1,15 @@
-//! Whose turn it is: the weighted cycle of scans, and its use for freed capacity.
+//! The turns of the queues: the weighted cycle of scans, and its use for freed capacity.
 
 use super::parameters::QueueParameters;
 use crate::job::spec::Priority;
 
 /// The cycle's pointer, and what each queue has left of its turn.
 ///
-/// Scans by the clock take one turn each (KOALA, section 4.4). Freed capacity
-/// is offered by deficit round robin over the same cycle: a turn is worth
-/// `turn_processors`; a queue keeps its turn until that is used up, a queue
-/// that can use nothing now is passed over without gaining credit, and what it
-/// overdraws it pays back from its next turns. The pointer lives across events,
-/// so that small pieces of capacity are shared by weight as one large piece would be.
+/// Scans by the clock take one turn each (KOALA, section 4.4). Freed capacity is given out by
+/// deficit round robin over the same cycle. A turn is worth `turn_processors`, and a queue keeps
+/// its turn until that is used up. A queue that can use nothing now is passed over without gaining
+/// credit. What it overdraws it pays back from its next turns. The pointer lives across events, so
+/// that small pieces of capacity are shared by weight as one large piece would be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueTurns {
     position: u64,
@@ -18,7 +17,7 @@ pub struct QueueTurns {
 }
 
 impl QueueTurns {
-    /// At the beginning of a cycle.
+    /// Starts at the beginning of a cycle.
     pub fn new(parameters: &QueueParameters) -> Self {
         let mut turns = Self {
             position: 0,
@@ -28,13 +27,13 @@ impl QueueTurns {
         turns
     }
 
-    /// Whose turn it is.
+    /// Returns the queue that has its turn.
     pub fn current(&self, parameters: &QueueParameters) -> Priority {
         parameters.class_at(self.position)
     }
 
-    /// Takes one turn of the cycle for the first queue that has anyone to try;
-    /// an empty queue takes no turn (vector QS-5).
+    /// Takes one turn of the cycle for the first queue with a job to try; an empty queue takes no
+    /// turn (vector QS-5).
     pub fn take(
         &mut self,
         parameters: &QueueParameters,
@@ -49,14 +48,14 @@ impl QueueTurns {
         Some(class)
     }
 
-    /// The queues in the order in which their next turns come.
+    /// Returns the queues in the order in which their next turns come.
     pub fn order(&self, parameters: &QueueParameters) -> [Priority; 4] {
         let mut order = Priority::ALL;
         order.sort_by_key(|&class| self.distance(parameters, class));
         order
     }
 
-    /// Whether a queue's turn, now or when it comes, leaves it anything to spend.
+    /// Returns true if a queue's turn, now or when it comes, leaves it anything to spend.
     pub fn has_credit(&self, parameters: &QueueParameters, class: Priority) -> bool {
         let credit = self.credit[class as usize];
         if self.current(parameters) == class {
@@ -66,8 +65,8 @@ impl QueueTurns {
         }
     }
 
-    /// A job of this queue was placed. If the queue had nothing to spend, no
-    /// other could use the capacity, and its debt is forgiven.
+    /// Charges a queue for a job that was placed. If the queue had nothing to spend, no other could
+    /// use the capacity, and its debt is forgiven.
     pub fn placed(&mut self, parameters: &QueueParameters, class: Priority, processors: u64) {
         if !self.has_credit(parameters, class) {
             self.credit[class as usize] = i64::from(parameters.turn_processors);
@@ -81,8 +80,8 @@ impl QueueTurns {
         }
     }
 
-    /// Goes on to the next turn of this queue. Those in between are passed over:
-    /// their turns gain them nothing, but pay back what they overdrew.
+    /// Moves to the next turn of this queue. The queues in between are passed over: their turns
+    /// gain them nothing, but pay back what they overdrew.
     fn move_to(&mut self, parameters: &QueueParameters, class: Priority) {
         if self.current(parameters) == class {
             return;
@@ -104,13 +103,13 @@ impl QueueTurns {
         self.begin_turn(parameters);
     }
 
-    /// What was not spent of the last turn is lost; what was overdrawn is not.
+    /// Drops what was not spent of the last turn; debts remain.
     fn begin_turn(&mut self, parameters: &QueueParameters) {
         let credit = &mut self.credit[self.current(parameters) as usize];
         *credit = (*credit).min(0) + i64::from(parameters.turn_processors);
     }
 
-    /// How many turns until one of this queue; a cycle has one of each.
+    /// Returns the number of turns until one of this queue; a cycle has one of each.
     fn distance(&self, parameters: &QueueParameters, class: Priority) -> u64 {
         let mut ahead = 0;
         while ahead < parameters.cycle_length() {

@@ -1,4 +1,4 @@
-//! A job as its placement queue knows it.
+//! A job as its placement queue sees it.
 
 use std::sync::Arc;
 
@@ -11,30 +11,28 @@ use crate::units::Timestamp;
 /// A job that waits for placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingJob {
-    /// Which.
     pub job: JobId,
-    /// Its queue.
+    /// The queue that it waits in.
     pub priority: Priority,
-    /// When it entered the queue: its place, equal ones by job id.
+    /// The time it entered the queue. Gives its place; equal times go by job id.
     pub entered: Timestamp,
-    /// Not tried before; [`Timestamp`] 0 for no such wait.
+    /// The earliest time of its next try; [`Timestamp`] 0 for no such wait.
     pub not_before: Timestamp,
-    /// Not tried at all while set: frozen by a user, or held after panics.
+    /// True while it is frozen by a user, or held after panics: it is not tried.
     pub frozen: bool,
-    /// Given up when counted tries exceed this; `None`: as for all jobs.
+    /// Limit of counted tries, after which the job fails; `None`: the one for all jobs.
     pub max_tries: Option<u32>,
-    /// What it needs.
     pub request: Arc<PlacementRequest>,
 }
 
 impl WaitingJob {
-    /// The job as it waits; `None` if it does not wait for placement. `request`: what it
-    /// needs.
+    /// Creates the entry of a job; `None` if it does not wait for placement. `request` builds its
+    /// requirements.
     pub fn of_job(job: &Job, request: impl FnOnce() -> Arc<PlacementRequest>) -> Option<Self> {
         let JobPhase::Queued { since, .. } = job.phase else {
             return None;
         };
-        // Sites promise it a place, or have promised one that it shares; else it has none.
+        // `None`: it waits for reservations, its own or a shared one, and not for a placement.
         let not_before = job.waits_for_claim()?;
         Some(Self {
             job: job.id,
@@ -48,7 +46,7 @@ impl WaitingJob {
     }
 }
 
-/// Whether a waiting job is tried.
+/// Says if and when a waiting job is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     /// It is tried by the next scan.
@@ -57,21 +55,20 @@ pub enum Condition {
     BackedOff(Timestamp),
     /// It is frozen or held.
     Frozen,
-    /// A plan for it was offered and is not decided yet.
+    /// An open proposal is not decided yet.
     Offered,
 }
 
-/// Where a waiting job stands, for people.
+/// The place of a waiting job, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueStanding {
-    /// Its queue.
+    /// The queue that it waits in.
     pub priority: Priority,
-    /// How many jobs of its queue are ahead of it.
+    /// The number of jobs ahead of it in that queue.
     pub ahead: usize,
-    /// Whether it is tried.
     pub condition: Condition,
-    /// Counted tries that failed since our start.
+    /// Failed tries counted since our start.
     pub tries: u32,
-    /// Why its shape was last refused, if it was.
+    /// The reason its shape was last refused, if it was.
     pub refusal: Option<PlacementRefusal>,
 }

@@ -1,5 +1,5 @@
-//! What a site that grants reservations answers (the broker's paper, section 2.3): granted with
-//! a start, never, or perhaps from some later start on.
+//! The answers of a site that takes reservations (the broker's paper, section 2.3): granted with a
+//! start, never, or perhaps from some later start on.
 
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
@@ -16,63 +16,62 @@ pub struct StartWindow {
 }
 
 impl StartWindow {
-    /// From `earliest` to `latest`, both included.
+    /// Spans `earliest` to `latest`, both included.
     pub fn new(earliest: Timestamp, latest: Timestamp) -> Self {
         Self { earliest, latest }
     }
 
-    /// One start and no other: a fixed request.
+    /// Accepts one start and no other: a fixed request.
     pub fn exactly(start: Timestamp) -> Self {
         Self::new(start, start)
     }
 
-    /// Whether a start is accepted.
+    /// Returns true if a start is accepted.
     pub fn contains(self, start: Timestamp) -> bool {
         (self.earliest..=self.latest).contains(&start)
     }
 
-    /// Whether no start is accepted.
+    /// Returns true if no start is accepted.
     pub fn is_empty(self) -> bool {
         self.earliest > self.latest
     }
 
-    /// The same, so much later.
+    /// Returns the same window, later by `offset`.
     pub fn later_by(self, offset: DurationMs) -> Self {
         Self::new(self.earliest + offset, self.latest + offset)
     }
 }
 
-/// What is asked of a site.
+/// A request for a reservation at a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationRequest {
-    /// How much.
     pub resources: Resources,
-    /// For how long, with all that the lease must last for ([`lease_length`]).
+    /// Length of the reservation, with all the time it must cover ([`lease_length`]).
     pub length: DurationMs,
-    /// When it may start.
+    /// The starts that are accepted.
     pub window: StartWindow,
-    /// The site may move the start within the window later.
+    /// True if the site may move the start within the window later.
     pub flexible: bool,
 }
 
 /// A site's answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReservationAnswer {
-    /// Reserved from `start` on, for as long as was asked.
+    /// Reserved from `start` on, for the length that was asked for.
     Granted {
         /// A start within the window.
         start: Timestamp,
     },
-    /// Refused, whatever start is asked for.
+    /// Refused, for any start.
     Never,
-    /// Refused; the same request may be granted for a start at `next` or later: T_next.
+    /// Refused. The same request may be granted for a start at `next` or later: T_next.
     NotBefore {
         /// A start after the window.
         next: Timestamp,
     },
 }
 
-/// What a site answers that has so much free: the earliest start within the window, else the
+/// Answers a request by what is free: with the earliest start within the window, else with the
 /// earliest one after it.
 pub fn answer(timeline: &Timeline, request: &ReservationRequest) -> ReservationAnswer {
     let Ok(need) = timeline.amounts(&request.resources) else {
@@ -86,8 +85,8 @@ pub fn answer(timeline: &Timeline, request: &ReservationRequest) -> ReservationA
     }
 }
 
-/// How long a lease must last for a job that may start anywhere within `tolerance`, at a site
-/// whose clock may be off by `skew`, if `lead` is needed before the common start and `margin`
+/// Returns the length of a reservation for a job that may start anywhere within `tolerance`, at a
+/// site whose clock may be off by `skew`, if `lead` is needed before the common start and `margin`
 /// after its wall time.
 pub fn lease_length(
     tolerance: DurationMs,

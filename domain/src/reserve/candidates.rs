@@ -1,4 +1,4 @@
-//! The sites that a part of a job may be reserved at, with what is predicted for it there.
+//! The sites that may reserve for a part of a job, with the predictions for it there.
 
 use super::ranking::{Prediction, StartWait, earliest_to_ask, predict, rank};
 use crate::acquire::Objective;
@@ -6,55 +6,53 @@ use crate::ids::SiteName;
 use crate::reserve::agreement::StartWindow;
 use crate::units::{DurationMs, Timestamp};
 
-/// How the sites of a part are ranked.
+/// The ranking of the sites of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranking {
-    /// By what.
+    /// The objective to rank by.
     pub objective: Objective,
-    /// What is predicted counts from then on.
+    /// The time that predictions count from.
     pub since: Timestamp,
-    /// How long it takes until the output is where it is wanted.
+    /// Time until the output is where it is wanted.
     pub stage_out: DurationMs,
-    /// So many sites are to grant a reservation, so that the best of them is chosen.
+    /// The number of sites that are to grant a reservation, so that the best of them is chosen.
     pub most: u32,
-    /// The sites, as they come.
     pub candidates: Vec<ReservationCandidate>,
 }
 
 /// A site that may be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationCandidate {
-    /// Its name.
     pub site: SiteName,
-    /// How long it takes until the input is there. `None`: nobody knows, and it counts as zero.
+    /// Time until the input is there. `None`: unknown, and counted as zero.
     pub stage_in: Option<DurationMs>,
-    /// How long the part runs there. `None`: nobody knows.
+    /// Run time of the part there. `None`: unknown.
     pub execution: Option<DurationMs>,
-    /// When a reservation could begin there by what the site had published; `None`: it published
+    /// The earliest start of a reservation by what the site had published; `None`: it published
     /// nothing that is long enough.
     pub expected: Option<Timestamp>,
-    /// What it said.
+    /// The answer of the site.
     pub found: CandidateState,
 }
 
-/// What became of a candidate.
+/// The outcome for a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CandidateState {
     /// It was not asked.
     #[default]
     NotAsked,
-    /// The input would be there after the latest start: it was not asked.
+    /// It was not asked, because the input would be there after the latest start.
     TooLate,
-    /// It granted a reservation that begins then.
+    /// It granted a reservation with this start.
     Granted(Timestamp),
-    /// It said no; it may grant one from then on, if it said so.
+    /// It refused; it may grant one from this time on, if it said so.
     Refused(Option<Timestamp>),
-    /// It granted one, and had it no more when it was to keep it.
+    /// It granted one, which was gone when it was to be confirmed.
     Lost,
 }
 
 impl ReservationCandidate {
-    /// When a reservation would begin there: as was granted, or else as is expected.
+    /// Returns the start of a reservation there: the granted one, else the expected one.
     pub fn start(&self) -> Option<Timestamp> {
         match self.found {
             CandidateState::Granted(start) => Some(start),
@@ -63,7 +61,8 @@ impl ReservationCandidate {
         }
     }
 
-    /// The starts that it is asked for, of those that are accepted: not before the input is there.
+    /// Narrows the accepted starts to those that the site is asked for: none before the input is
+    /// there.
     pub fn window(&self, since: Timestamp, accepted: StartWindow) -> StartWindow {
         let ready = earliest_to_ask(since, self.stage_in.unwrap_or_default());
         StartWindow::new(accepted.earliest.max(ready), accepted.latest)
@@ -71,7 +70,7 @@ impl ReservationCandidate {
 }
 
 impl Ranking {
-    /// The same, counted from now on, before anybody was asked.
+    /// Returns the same ranking, predicted from now on, as it was before any site was asked.
     pub fn anew(&self, now: Timestamp) -> Self {
         let candidates = self
             .candidates
@@ -89,7 +88,7 @@ impl Ranking {
         }
     }
 
-    /// What is predicted for a candidate; `None`: nobody knows when it could start there.
+    /// Predicts the times for a candidate; `None`: nobody knows when it could start there.
     pub fn prediction(&self, candidate: &ReservationCandidate) -> Option<Prediction> {
         let staging = (candidate.stage_in.unwrap_or_default(), self.stage_out);
         let wait = StartWait::Reserved(candidate.start()?);
@@ -102,7 +101,8 @@ impl Ranking {
         ))
     }
 
-    /// Indexes of the candidates that could start, the best first; and by what they compare.
+    /// Returns the indexes of the candidates that could start, the best first, and what they were
+    /// compared by.
     pub fn best_first(&self) -> (Vec<usize>, Objective) {
         let mut predictions: Vec<Prediction> = self
             .candidates
@@ -123,13 +123,13 @@ impl Ranking {
         )
     }
 
-    /// By what its candidates compare.
+    /// Returns what its candidates were compared by.
     pub fn compares_by(&self) -> Objective {
         self.best_first().1
     }
 
-    /// Puts its candidates in order: the best by what is expected first, then those of which
-    /// nobody knows when they could start. Returns which came where.
+    /// Sorts its candidates: the best expected one first, and those last of which nobody knows when
+    /// they could start. Returns the old index of each.
     pub fn arrange(&mut self) -> Vec<usize> {
         let (mut order, _) = self.best_first();
         let rest: Vec<usize> = (0..self.candidates.len())

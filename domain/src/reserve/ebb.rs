@@ -1,5 +1,5 @@
-//! What is idle at a site now, and for how long it stays so: what was promised to others for
-//! later is there until then, for what is over by then.
+//! The processors that are idle at a site now, and how long each stays so: what is reserved for
+//! later is idle until then, and can be used for what is over by then.
 
 use std::ops::ControlFlow;
 
@@ -7,22 +7,22 @@ use super::timeline::{FOREVER, Span, Timeline};
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
-/// The most that a site tells; what is less later counts from the last of them on.
+/// The most drops that a site reports; anything less later counts from the last of them on.
 const EBBS_MAX: usize = 64;
 
-/// From some time on less is left of what is idle now.
+/// A drop: from some time on less is left of what is idle now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdleDrop {
-    /// When that begins, by the site's clock.
+    /// The time of the drop, by the site's clock.
     pub at: Timestamp,
-    /// How long from now on that is.
+    /// Time from now until the drop.
     pub after: DurationMs,
-    /// What is left for who began now and goes on then.
+    /// The resources left for a job that begins now and still runs then.
     pub left: Resources,
 }
 
-/// How what is idle now ebbs away, by what is free later: each time at which less is left than at
-/// any before.
+/// Lists the drops of what is idle now, by what is free later: each time at which less is left than
+/// at any before.
 pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
     let mut least = idle.clone();
     let mut ebbs = Vec::<IdleDrop>::new();
@@ -56,7 +56,7 @@ pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<IdleDr
 }
 
 impl IdleDrop {
-    /// The same, told so long ago; what has come meanwhile holds now.
+    /// Returns the same drop, reported `age` ago; if its time has come meanwhile, it holds now.
     pub fn aged(&self, age: DurationMs) -> Self {
         Self {
             after: DurationMs(self.after.0.saturating_sub(age.0)),

@@ -1,7 +1,7 @@
-//! The reservations of a site that keeps them itself, and what it answers.
+//! The reservations of a site that keeps them itself, and its answers.
 //!
-//! A reservation is a lease: it ends by itself unless it is confirmed in time. Nothing here
-//! breaks a promise: what is not free is refused, whoever asks.
+//! An offer ends by itself unless it is confirmed in time. The ledger never takes back what it
+//! gave: what is not free is refused, whoever asks.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,20 +10,18 @@ use super::agreement::{ReservationAnswer, ReservationRequest, StartWindow, answe
 use super::timeline::{Amounts, Span, Timeline};
 use crate::units::Timestamp;
 
-/// One reservation at a site.
+/// A reservation at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reservation {
-    /// When.
     pub span: Span,
-    /// How much.
     pub amounts: Amounts,
     /// The starts that its owner accepted.
     pub window: StartWindow,
-    /// The site may move it within the window.
+    /// True if the site may move it within the window.
     pub flexible: bool,
-    /// When it ends by itself; `None` once it is confirmed.
+    /// The time at which it ends by itself; `None` once it is confirmed.
     pub expires: Option<Timestamp>,
-    /// The number of the last order that was to change it; 0: none yet.
+    /// The number of the last request to modify it; 0: none yet.
     pub number: u32,
 }
 
@@ -35,7 +33,7 @@ pub struct ReservationLedger<Tag> {
 }
 
 impl<Tag: Ord + Clone> ReservationLedger<Tag> {
-    /// Nothing is reserved yet; `timeline`: what is free beside reservations.
+    /// Creates an empty ledger; `timeline`: what is free without reservations.
     pub fn new(timeline: Timeline) -> Self {
         Self {
             timeline,
@@ -43,23 +41,23 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
         }
     }
 
-    /// What is free beside what is reserved.
+    /// The free time beside the reservations.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
     }
 
-    /// Every reservation, by tag: also those that nobody needs any more.
+    /// Lists every reservation, by tag, also those that nobody needs any more.
     pub fn leases(&self) -> impl Iterator<Item = (&Tag, &Reservation)> {
         self.leases.iter()
     }
 
-    /// The reservation with a tag, after an answer that was lost.
+    /// Finds the reservation with a tag, after an answer was lost.
     pub fn find(&self, tag: &Tag) -> Option<&Reservation> {
         self.leases.get(tag)
     }
 
-    /// Reserves, until `expires` unless it is confirmed. Asked again under a tag that has a
-    /// reservation, the site answers with that: a request that was sent twice reserves once.
+    /// Reserves until `expires`, and longer if confirmed in time. A tag that has a reservation
+    /// already gets that as the answer: a request that is sent twice reserves once.
     pub fn request(
         &mut self,
         tag: Tag,
@@ -95,16 +93,17 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
         answer
     }
 
-    /// Takes up a reservation that was made before.
+    /// Restores a reservation that was made before.
     pub fn restore(&mut self, tag: Tag, lease: Reservation) {
         self.timeline.book(lease.span, &lease.amounts);
         self.leases.insert(tag, lease);
     }
 
-    /// Changes a reservation into what this request asks, with its own share counted as free, or
-    /// leaves it as it is. `None`: there is none with that tag. `number`: which of the orders for
-    /// that tag this is, from 1. One that comes after a later one, as it was late or came twice,
-    /// changes nothing: its owner reckons with what the later one made of the reservation.
+    /// Changes a reservation into what this request asks, counting its own processors as free, or
+    /// leaves it as it is. `None`: there is none with that tag. `number`: the number of this
+    /// request among those that modify that tag, from 1. A request that comes after a later one,
+    /// late or twice, changes nothing: its owner relies on what the later one made of the
+    /// reservation.
     pub fn modify(
         &mut self,
         tag: &Tag,
@@ -121,7 +120,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
         let mut supposed = self.timeline.clone();
         supposed.release(lease.span, &lease.amounts);
         let answer = if keeps_start(&supposed, lease, request) {
-            // Also of one that has begun, and starts in the past.
+            // Also true of a reservation that has begun, and starts in the past.
             ReservationAnswer::Granted {
                 start: lease.span.from,
             }
@@ -149,7 +148,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
         Some(answer)
     }
 
-    /// Keeps a reservation that would have ended by itself; `false`: it has.
+    /// Keeps a reservation that would have ended by itself; `false`: it has ended.
     pub fn confirm(&mut self, tag: &Tag) -> bool {
         self.leases
             .get_mut(tag)
@@ -165,7 +164,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
             .is_some()
     }
 
-    /// Gives a reservation up; `false`: there is none with that tag.
+    /// Cancels a reservation; `false`: there is none with that tag.
     pub fn cancel(&mut self, tag: &Tag) -> bool {
         let lease = self.leases.remove(tag);
         lease
@@ -173,8 +172,8 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
             .is_some()
     }
 
-    /// Brings the ledger up to `now`: unconfirmed reservations whose time is over end, and so do
-    /// those that are past. Returns their tags.
+    /// Brings the ledger up to `now`: ends unconfirmed reservations whose time is over, and those
+    /// that are past. Returns their tags.
     pub fn advance(&mut self, now: Timestamp) -> Vec<Tag> {
         let is_over = |lease: &Reservation| {
             lease.span.to <= now || lease.expires.is_some_and(|expires| expires <= now)
@@ -189,7 +188,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
     }
 }
 
-/// Whether a reservation can be what is asked for without beginning at another time.
+/// Returns true if a reservation can become what is asked for and keep its start.
 fn keeps_start(free: &Timeline, lease: &Reservation, request: &ReservationRequest) -> bool {
     let from = lease.span.from;
     request.window == StartWindow::exactly(from)

@@ -1,4 +1,5 @@
-//! Reservations: what is free when, what a site answers, and how several sites begin together.
+//! Reservations: free time at sites, their answers to requests, and a common start at several
+//! sites.
 //!
 //! A reservation is one way to get processors; claiming them while they are idle is another
 //! ([`crate::acquire`]). Absent here: calls to sites and timers.

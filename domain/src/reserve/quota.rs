@@ -1,40 +1,39 @@
-//! How much of a site one user may hold in reservations at a time.
+//! The part of a site that one user may have in reservations at a time.
 
 use super::timeline::Span;
 use crate::units::{PerMillion, Timestamp};
 
-/// Added to a refusal for which what a user may hold is a reason.
+/// The text added to a refusal if the limit of a user is a reason for it.
 pub const OVER_QUOTA: &str = "; a user may hold only a part of a site in reservations at a time \
                               (`reservations.most_share`): ask for fewer processors or another \
                               time, give another reservation back, or ask an operator";
 
-/// Processors that somebody holds at a site for a while.
+/// Processors that a user has in a reservation at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldFor {
-    /// From when to when.
     pub span: Span,
-    /// How many.
     pub processors: u32,
 }
 
-/// Whether a user may hold more at a site.
+/// Says if a user may reserve more at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowance {
-    /// They may.
+    /// More is allowed.
     Allowed,
-    /// Not before this: then enough of what they hold has ended.
+    /// Not allowed before this time: then enough of their reservations have ended.
     From(Timestamp),
-    /// Never so many.
+    /// The number is never allowed.
     Never,
 }
 
-/// So many of a site's processors are this share.
+/// Returns this share of a site's processors, rounded down.
 pub fn share_of(processors: u32, share: PerMillion) -> u32 {
     let part = u64::from(processors) * u64::from(share.0) / u64::from(PerMillion::ONE.0);
     u32::try_from(part).unwrap_or(processors)
 }
 
-/// Whether somebody who holds this may hold more, and at no time more than `most` altogether.
+/// Decides if somebody with these reservations may have more, and at no time more than `most`
+/// altogether.
 pub fn allowance(held: &[HeldFor], wanted: HeldFor, most: u32) -> Allowance {
     if wanted.processors > most {
         return Allowance::Never;
@@ -47,7 +46,7 @@ pub fn allowance(held: &[HeldFor], wanted: HeldFor, most: u32) -> Allowance {
     if fits(wanted.span.from) {
         return Allowance::Allowed;
     }
-    // What is held only becomes less where something ends.
+    // The total falls only where a reservation ends.
     let ends = held
         .iter()
         .map(|held| held.span.to)
@@ -57,7 +56,8 @@ pub fn allowance(held: &[HeldFor], wanted: HeldFor, most: u32) -> Allowance {
         .map_or(Allowance::Never, Allowance::From)
 }
 
-/// The most that is held at a time within a span: at its begin, or where something begins.
+/// Returns the most that is reserved at a time within a span: the total rises only at its begin, or
+/// where a reservation begins.
 fn peak(held: &[HeldFor], within: Span) -> u64 {
     let begins = held.iter().map(|held| held.span.from);
     let begins = begins.filter(|begin| within.from <= *begin && *begin < within.to);

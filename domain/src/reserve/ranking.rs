@@ -1,28 +1,27 @@
 //! Ranking of sites by predicted times (the broker's paper, section 3.1).
 //!
-//! TTS, the total time to start, is stage-in and then waiting; under a reservation the two
-//! overlap. TTD, the total time to delivery, adds the execution and stage-out.
+//! TTS, the total time to start, is stage-in and then waiting; under a reservation the two overlap.
+//! TTD, the total time to delivery, adds the execution and stage-out.
 
 use crate::acquire::Objective;
 use crate::ids::SiteName;
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
-/// By default a missing benchmark counts twice its time.
+/// The default factor by which the time of a missing benchmark counts: twice.
 pub const MISSING_BENCHMARK_FACTOR: PerMillion = PerMillion(2_000_000);
 
-/// When a job can start at a site.
+/// The wait of a job at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartWait {
-    /// It waits in the queue, as is estimated.
+    /// It waits in the queue for an estimated time.
     Queue(DurationMs),
-    /// A reservation was granted for then.
+    /// A reservation was granted for this start.
     Reserved(Timestamp),
 }
 
-/// What is predicted for a job at a site.
+/// The predicted times of a job at a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prediction {
-    /// Where.
     pub site: SiteName,
     /// TTS.
     pub to_start: DurationMs,
@@ -30,7 +29,7 @@ pub struct Prediction {
     pub to_delivery: Option<DurationMs>,
 }
 
-/// The earliest start to ask a reservation for: when the input is there.
+/// Returns the earliest start to request: when the input is there.
 pub fn earliest_to_ask(now: Timestamp, stage_in: DurationMs) -> Timestamp {
     now + stage_in
 }
@@ -56,8 +55,8 @@ pub fn predict(
     }
 }
 
-/// Puts the best site first; equal ones by name. Returns what they were compared by: if the
-/// execution is not known at every site, only starts can be.
+/// Sorts the best site first; equal ones by name. Returns what they were compared by: if the
+/// execution is not known at every site, they can compare by starts only.
 pub fn rank(predictions: &mut [Prediction], wanted: Objective) -> Objective {
     let is_known = predictions
         .iter()

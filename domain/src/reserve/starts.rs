@@ -1,5 +1,5 @@
-//! When parts of a size could start, at each site and together: from the free time that sites
-//! publish (FlexCo, section 4), without asking for a reservation.
+//! Possible starts of parts of one size, at each site and together: from the free time that sites
+//! publish (FlexCo, section 4), without a request for a reservation.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,21 @@ use crate::ids::SiteName;
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
-/// Free time at some site: a span, and how much is free all through it.
+/// Free time at some site: a span, and the resources free all through it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreeSlot {
-    /// When, by the site's clock.
+    /// The span, by the site's clock.
     pub span: Span,
-    /// How much is free all through it.
+    /// The resources free all through it.
     pub free: Resources,
 }
 
 /// Parts of one size that are to start together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EqualParts {
-    /// How many.
     pub count: u32,
-    /// What each of them needs.
+    /// Needs of each of them.
     pub resources: Resources,
-    /// For how long.
     pub length: DurationMs,
 }
 
@@ -34,7 +32,7 @@ pub struct EqualParts {
 pub struct PossibleStarts {
     /// The first of them and the last.
     pub window: StartWindow,
-    /// How many parts, not more than are wanted.
+    /// The number of parts, at most those that are wanted.
     pub parts: u32,
 }
 
@@ -43,14 +41,14 @@ pub struct PossibleStarts {
 pub struct CommonStarts {
     /// The first of them and the last.
     pub window: StartWindow,
-    /// How many parts would go where at the first: on as few sites as can be.
+    /// Parts that would go to each site at the first start: to as few sites as can be.
     pub sites: BTreeMap<SiteName, u32>,
 }
 
-/// From when on how many parts could start; up to the next.
+/// The number of parts that could start from each time on, up to the next.
 type StartCounts = Vec<(Timestamp, u32)>;
 
-/// When parts could start at a site with this free time: windows one after the other, without
+/// Lists when parts could start at a site with this free time: windows one after the other, without
 /// those in which none can.
 pub fn possible_starts(
     free: &[FreeSlot],
@@ -74,7 +72,7 @@ pub fn possible_starts(
         .collect()
 }
 
-/// How many processors are free from when on, up to the next, as a site published its free time.
+/// Lists the free processors from each time on, up to the next, as a site published its free time.
 pub fn free_processors(free: &[FreeSlot], window: StartWindow) -> Vec<(Timestamp, u32)> {
     let one = Resources::processors(1);
     let parts = EqualParts {
@@ -89,12 +87,12 @@ pub fn free_processors(free: &[FreeSlot], window: StartWindow) -> Vec<(Timestamp
     {
         steps.insert(0, (window.earliest, 0));
     }
-    // What begins after the last start is not looked at.
+    // Drops what begins after the last start.
     steps.retain(|(from, _)| *from <= window.latest);
     steps
 }
 
-/// When all parts could start at once, at these sites together; several may go to one.
+/// Lists when all parts could start at once, at these sites together; several may go to one.
 pub fn common_starts(
     sites: &BTreeMap<SiteName, Vec<FreeSlot>>,
     parts: &EqualParts,
@@ -130,7 +128,7 @@ pub fn common_starts(
     found
 }
 
-/// Most first, then in the order of names.
+/// Divides parts over sites: most first, then in the order of names.
 fn divide(names: &[&SiteName], room: &[u32], mut left: u32) -> BTreeMap<SiteName, u32> {
     let mut sites: Vec<(u32, &SiteName)> =
         room.iter().copied().zip(names.iter().copied()).collect();
@@ -146,7 +144,7 @@ fn divide(names: &[&SiteName], room: &[u32], mut left: u32) -> BTreeMap<SiteName
     divided
 }
 
-/// How many parts could start from when on, at each change.
+/// Counts the parts that could start, from each change on.
 fn counts(free: &[FreeSlot], parts: &EqualParts, window: StartWindow) -> StartCounts {
     let mut changes: Vec<(Timestamp, u32, bool)> = Vec::new();
     for slot in free {
@@ -181,7 +179,7 @@ fn counts(free: &[FreeSlot], parts: &EqualParts, window: StartWindow) -> StartCo
     counts
 }
 
-/// How many parts fit.
+/// Counts the parts that fit.
 fn room(free: &Resources, need: &Resources) -> u32 {
     let whole = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
     let processors = whole(free.processors.into(), need.processors.into());

@@ -1,4 +1,4 @@
-//! How a reservation is recognised at its site.
+//! The tag by which a reservation is recognised at its site.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,23 +7,23 @@ use thiserror::Error;
 
 use crate::ids::{InstanceId, JobId};
 
-/// `c<instance>-<job>-r<serial>`: whose it is, and which of the job's requests made it. Which
-/// component has it only the job's record tells, since a reservation passes from one to another.
+/// `c<instance>-<job>-r<serial>`: the owner of a reservation, and the request that made it. The
+/// component is not in it, since a reservation passes from one to another: the job's record has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReservationTag {
     /// The control plane that asked for it.
     pub instance: InstanceId,
-    /// Its job.
+    /// The job that owns it.
     pub job: JobId,
-    /// Which request of that job.
+    /// The number of the request within that job.
     pub serial: Serial,
 }
 
 impl ReservationTag {
-    /// The job of those that belong to none: the numbers of jobs begin with 1.
+    /// The job of reservations that belong to none: the numbers of jobs begin with 1.
     const NO_JOB: JobId = JobId(0);
 
-    /// That of a reservation that jobs share; numbered within its site.
+    /// Creates the tag of a shared reservation, numbered within its site.
     pub fn shared(instance: InstanceId, serial: Serial) -> Self {
         Self {
             instance,
@@ -32,26 +32,25 @@ impl ReservationTag {
         }
     }
 
-    /// Whether jobs share it.
+    /// Returns true if it is a shared reservation.
     pub fn is_shared(&self) -> bool {
         self.job == Self::NO_JOB
     }
 
-    /// Whether attempts of this job, of this control plane, may use it.
+    /// Returns true if attempts of this job, of this control plane, may use it.
     pub fn serves(&self, instance: InstanceId, job: JobId) -> bool {
         self.instance == instance && (self.job == job || self.is_shared())
     }
 }
 
-/// Number of a request for a reservation within its job, from 1; never used again.
+/// The number of a request for a reservation within its job, from 1; never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Serial(pub u32);
 
-/// The text is no reservation's tag.
+/// The error for a text that is no reservation's tag.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("reservation tag {text:?} is not c<instance>-<job>-r<serial>")]
 pub struct InvalidTag {
-    /// The text as given.
     pub text: String,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{DEFAULT_RUNNER, Runner};
 
-/// Components only start together.
+/// The runner whose components only start together.
 pub(super) struct DefaultRunner;
 
 impl Runner for DefaultRunner {

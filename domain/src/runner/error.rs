@@ -1,4 +1,4 @@
-//! What is wrong with how a job is to be run.
+//! Errors in the options that say how a job runs.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::ids::{ComponentName, LogicalName};
 use crate::units::{Bytes, DurationMs};
 
-/// What is wrong with how a job is to be run.
+/// An error in the options that say how a job runs.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum RunnerError {

@@ -1,4 +1,4 @@
-//! What an attempt is started with.
+//! The launch of an attempt.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use crate::job::state::Job;
 use crate::labels::Labels;
 use crate::units::DurationMs;
 
-/// What an attempt is started with. Its runner adds to it what its programs are told.
+/// The launch of an attempt. The runner adds to it what the programs have to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     /// The program as it runs at the site.
     pub at_site: ProgramAtSite,
-    /// The component's latest attempt that began at this site, if the job is restarted: it
-    /// left a work directory there.
+    /// The component's latest attempt that began at this site, if the job is restarted: it left a
+    /// work directory there.
     pub earlier: Option<Attempt>,
-    /// The attempt finds a file that lists the hosts of all components.
+    /// True if the attempt finds a file that lists the hosts of all components.
     pub lists_hosts: bool,
 }
 
 impl Launch {
-    /// Tells the payload that every payload of the job had begun before.
+    /// Set if every payload of the job had begun before.
     pub const RESTART: &'static str = "COSPAN_RESTART";
 
-    /// What the next attempt of a placed component is started with at a site with these
-    /// labels; `None` if there is no such component.
+    /// Builds the launch of the next attempt of a placed component, at a site with these labels;
+    /// `None` if there is no such component.
     pub fn of(job: &Job, index: ComponentIndex, site: &SiteName, labels: &Labels) -> Option<Self> {
         let spec = job.spec_of(index)?;
         let mut launch = Self {
@@ -46,14 +46,14 @@ impl Launch {
                 .filter(|began| began.site == *site)
                 .map(|began| began.attempt);
         }
-        // A runner that this version does not know has nothing to tell.
+        // A runner that this version does not know adds nothing.
         if let Ok(runner) = runner_of(&job.spec) {
             runner.tell(job, &mut launch);
         }
         Some(launch)
     }
 
-    /// The component's program as it was described.
+    /// Takes the component's program as it was described.
     pub fn plain(spec: &ComponentSpec) -> Self {
         let at_site = ProgramAtSite {
             program: spec.program.open(),
@@ -76,10 +76,10 @@ impl Launch {
 }
 
 impl Job {
-    /// Whether every one of its payloads is known to have begun before. Until then every
-    /// start is a first one: components that work together must not disagree on it. A
-    /// flexible job that was started is restarted also with another split. Who begins later
-    /// than the start has not begun by that.
+    /// Returns true if every payload of the job is known to have begun before. Until then every
+    /// start is a first one: components that work together must not disagree on it. A flexible job
+    /// that was started is restarted also with another split. A component that begins later than
+    /// the common start is not known to have begun by that.
     pub fn is_restarted(&self) -> bool {
         let mut components = self.components.iter();
         let all_begin_at_start = self.spec.longest_offset() == DurationMs::ZERO;

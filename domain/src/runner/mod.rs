@@ -1,5 +1,5 @@
-//! Runners, one for each type of application. A runner turns a description into the jobs
-//! that it stands for, and says what every attempt of them is told when it starts.
+//! Runners, one for each type of application. A runner turns a description into jobs, and adds to
+//! the launch of each attempt what its payload has to know.
 //!
 //! A new runner is its file and a line in the list below:
 //!
@@ -25,7 +25,7 @@ use crate::job::spec::JobSpec;
 use crate::job::state::Job;
 use crate::units::Bytes;
 
-/// Names each runner once: its file, and what in it is the runner.
+/// Names each runner once: its file, and the runner in it.
 macro_rules! runners {
     ($($file:ident: $runner:ident;)+) => {
         $(mod $file;)+
@@ -41,16 +41,16 @@ runners! {
     sweep: SweepRunner;
 }
 
-/// Name of the runner of jobs that name none.
+/// The name of the runner of jobs that name none.
 pub const DEFAULT_RUNNER: &str = "default";
 
-/// Runs the jobs of one type of application.
+/// A runner of jobs of one type of application.
 pub trait Runner: Send + Sync {
-    /// Its name in job files: lower-case letters and `-`.
+    /// The name in job files: lower-case letters and `-`.
     fn name(&self) -> &'static str;
 
-    /// The jobs that a description stands for, in the order in which they are numbered:
-    /// one, unless the runner makes many of it.
+    /// Turns a description into jobs, in the order in which they are numbered: one, unless the
+    /// runner makes many of it.
     ///
     /// # Errors
     /// The description is not one for this runner.
@@ -63,30 +63,30 @@ pub trait Runner: Send + Sync {
         }
     }
 
-    /// Whether a component can be restarted while the others go on.
+    /// Returns true if a component can be restarted while the others go on.
     fn components_are_independent(&self) -> bool {
         true
     }
 
-    /// Adds what an attempt of one of its jobs is told.
+    /// Adds what an attempt of one of its jobs has to know.
     fn tell(&self, _job: &Job, _launch: &mut Launch) {}
 }
 
-/// What a user describes: a job, or one from which many are made.
+/// The description by a user: a job, or one from which many are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
-    /// The job. Its texts may hold placeholders of the sweep.
+    /// The job. Texts in it may have placeholders of the sweep.
     pub spec: JobSpec,
-    /// What its runs differ in.
+    /// The differences between the runs.
     pub sweep: Option<Sweep>,
-    /// Most jobs that may be made of it.
+    /// The most jobs that may be made of it.
     pub max_tasks: usize,
-    /// Most memory that these may take together.
+    /// The most memory that these may take together.
     pub max_bytes: Bytes,
 }
 
 impl Described {
-    /// The jobs that it stands for.
+    /// Turns the description into jobs.
     ///
     /// # Errors
     /// There is no such runner, or it cannot run this.
@@ -95,10 +95,10 @@ impl Described {
     }
 }
 
-/// The runner of this name.
+/// Finds the runner of this name.
 ///
 /// # Errors
-/// There is none; the error lists those there are.
+/// There is none; the error lists the known ones.
 pub fn find_runner(name: &str) -> Result<&'static dyn Runner, RunnerError> {
     let found = RUNNERS.iter().copied().find(|runner| runner.name() == name);
     found.ok_or_else(|| RunnerError::Unknown {
@@ -107,7 +107,7 @@ pub fn find_runner(name: &str) -> Result<&'static dyn Runner, RunnerError> {
     })
 }
 
-/// The runner of a job.
+/// Finds the runner of a job.
 ///
 /// # Errors
 /// As [`find_runner`].

@@ -1,4 +1,4 @@
-//! What a job says of how it is run, whatever its runner.
+//! Options of a job that say how it runs, for any runner.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,30 +16,31 @@ use crate::job::spec::{JobSpec, RequestType};
 use crate::sparse::Usual;
 use crate::units::DurationMs;
 
-/// How a job is run.
+/// The options that say how a job runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunOptions {
-    /// Its runner; `None` for the default one.
+    /// The name of its runner; `None` for the default one.
     pub runner: Option<RunnerName>,
-    /// Which run of a sweep it is.
+    /// The run of a sweep that it is.
     pub task: Option<SweepTask>,
     /// The warning that its payloads get before their wall time ends.
     pub warning: Option<Warning>,
-    /// Who is told when it has ended.
+    /// The targets that are notified when it has ended.
     pub notify: BTreeSet<TargetName>,
-    /// What is restarted when a component fails.
+    /// The components that are restarted when one fails.
     pub restart_scope: RestartScope,
-    /// How its processors are got.
+    /// The ways in which it may get its processors.
     pub acquisition: AcquisitionOptions,
-    /// The start that it is to be promised, if it wants a reservation.
+    /// The terms of its reservation, if it wants one.
     pub reservation: Option<ReservationTerms>,
-    /// The reservation on whose processors it runs, with other jobs that name it.
+    /// The shared reservation on whose processors it runs, with other jobs that name it.
     pub within: Option<ReservationName>,
-    /// How the sites that are asked for its reservation are ranked; `None`: as its policy has them.
+    /// The ranking of the sites that are asked for its reservation; `None`: the order of its
+    /// policy.
     pub preferences: Option<Preferences>,
-    /// How much each dimension counts where sites bid for it; `None`: as on the whole grid.
+    /// The weight of each dimension when sites bid for it; `None`: the weights of the whole grid.
     pub weights: Option<Weights>,
-    /// How a flexible request may run, beside as it asks.
+    /// The other shapes in which a flexible request may run.
     pub molding: Molding,
 }
 
@@ -50,26 +51,25 @@ impl Usual for RunOptions {
     }
 }
 
-/// What is restarted when a component of a running job fails.
+/// The components that are restarted when one of a running job fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RestartScope {
     /// All of them, together.
     #[default]
     Job,
-    /// That one, while the others go on; for components that do not talk to each other.
+    /// The failed one, while the others go on; for components that do not talk to each other.
     Component,
 }
 
 /// A signal ahead of the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Warning {
-    /// Which.
     pub signal: Signal,
-    /// So long before the wall time ends; above 0 and below the wall time.
+    /// Time before the end of the wall time; above 0 and below the wall time.
     pub before: DurationMs,
 }
 
-/// Signals that a payload may be warned with.
+/// The signals that a payload may be warned with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[allow(missing_docs, reason = "named after the signals")]
 pub enum Signal {
@@ -82,7 +82,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Its name without SIG, as `kill -s` takes it.
+    /// Returns its name without SIG, as `kill -s` takes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Signal::Usr1 => "USR1",
@@ -128,7 +128,7 @@ impl JobSpec {
         wish.as_ref().map_or(Ok(()), ReservationTerms::validate)
     }
 
-    /// Checks what it says of how its sites are ranked.
+    /// Checks its preferences for the ranking of sites.
     pub(crate) fn validate_preferences(&self) -> Result<(), InvalidPreferences> {
         match &self.run.preferences {
             Some(_) if self.run.reservation.is_none() => Err(InvalidPreferences::NoReservation),
@@ -140,7 +140,7 @@ impl JobSpec {
         }
     }
 
-    /// Checks what it says of how it is run.
+    /// Checks the options that say how it runs.
     pub(crate) fn validate_run(&self) -> Result<(), RunnerError> {
         let runner = runner_of(self)?;
         if self.run.restart_scope == RestartScope::Component {

@@ -1,10 +1,10 @@
-//! The runner of parallel programs, whose components talk to each other: no payload begins
-//! before all are ready, and each finds the others in a file.
+//! The runner of parallel programs, whose components talk to each other: no payload begins before
+//! all are ready, and each finds the others in a file.
 
 use super::{Launch, Runner};
 use crate::job::state::Job;
 
-/// Each component is told the hosts of all others, and its rank.
+/// The runner that gives each component its rank, and the hosts of all others.
 pub(super) struct ParallelRunner;
 
 impl Runner for ParallelRunner {

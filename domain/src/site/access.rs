@@ -1,4 +1,4 @@
-//! Who may use a reservation that jobs share, and how that is changed.
+//! The keys that may use a shared reservation, and changes of them.
 
 use std::collections::BTreeSet;
 
@@ -12,21 +12,21 @@ use crate::units::Timestamp;
 /// A change of the keys whose jobs may use a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReservationAccess {
-    /// Some more, and some no longer.
+    /// Adds some keys, and removes others.
     Change {
-        /// Those who may from now on.
+        /// Keys that may use it from now on.
         add: BTreeSet<KeyName>,
-        /// Those who may no longer.
+        /// Keys that may no longer.
         remove: BTreeSet<KeyName>,
     },
-    /// These and no others.
+    /// Allows these keys and no others.
     Only(BTreeSet<KeyName>),
-    /// Every key.
+    /// Allows every key.
     Everybody,
 }
 
 impl ReservationAccess {
-    /// Who may use one from then on that was for these.
+    /// Returns the keys that may use a reservation after the change, if these could before.
     fn applied(self, allowed: &BTreeSet<KeyName>) -> Result<BTreeSet<KeyName>, SiteRejection> {
         let after: BTreeSet<KeyName> = match self {
             Self::Everybody => return Ok(BTreeSet::new()),
@@ -50,8 +50,8 @@ impl ReservationAccess {
     }
 }
 
-/// An operator changes who may use one. Jobs that run in it go on; such as wait for it and may use
-/// it no longer fail when it is their turn to be looked at.
+/// Changes the keys that may use one, by command of an operator. Jobs that run in it go on. Jobs
+/// that wait for it and may not use it any more fail at their next turn.
 pub(super) fn allow(
     record: &SiteRecord,
     name: &ReservationName,

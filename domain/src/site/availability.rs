@@ -1,4 +1,4 @@
-//! Whether a site takes work, as a function of its record, our contact and the clock.
+//! Availability: if a site takes work, as a function of its record, our contact and the clock.
 
 use std::fmt;
 
@@ -8,20 +8,20 @@ use crate::site::contact::Contact;
 use crate::site::state::{Breaker, SiteRecord, probing_jobs};
 use crate::units::Timestamp;
 
-/// What a site is to placement and to people: the first thing that keeps work away.
+/// The state of a site for placement and for people: the first thing that keeps work away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SiteState {
     /// It has not answered since our start: nothing is placed, nothing timed out.
     Unknown,
     /// It takes any job's components.
     Usable,
-    /// Its breaker is open, or an operator said so.
+    /// The breaker is open, or an operator forced it.
     Unusable,
     /// It is tried out.
     Probing {
-        /// How many more jobs it takes now.
+        /// The number of further jobs that it takes now.
         free: u32,
-        /// Also jobs that must not run twice, after it has waited long for others.
+        /// True if it also takes jobs that must not run twice, after it has waited long for others.
         any: bool,
     },
     /// It is being emptied.
@@ -34,66 +34,56 @@ pub enum SiteState {
     CredentialsExpired,
     /// It does not answer.
     Unreachable,
-    /// An operator does not want anything new there.
+    /// An operator froze it.
     Frozen,
 }
 
-/// One thing that keeps a component from being placed at a site.
+/// A reason why a component cannot be placed at a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SiteObstacle {
-    /// An operator empties it.
+    /// An operator drains it.
     Draining {
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
-        /// Nothing of ours is left there.
+        /// True if nothing of ours is left there.
         empty: bool,
     },
     /// It is in a maintenance window.
-    Maintenance {
-        /// When that ends.
-        until: Timestamp,
-    },
+    Maintenance { until: Timestamp },
     /// It refuses our credentials.
-    CredentialsExpired {
-        /// Since when.
-        since: Timestamp,
-    },
+    CredentialsExpired { since: Timestamp },
     /// It does not answer.
-    Unreachable {
-        /// Since when.
-        since: Timestamp,
-    },
+    Unreachable { since: Timestamp },
     /// It has not answered since our start.
     NeverAnswered,
-    /// An operator said that it is unusable.
+    /// An operator forced it to be unusable.
     ForcedUnusable {
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
-        /// When that ends.
         until: Timestamp,
     },
-    /// Its errors piled up.
+    /// The breaker is open, because errors piled up.
     BreakerOpen {
         /// Errors in a row.
         errors: u32,
-        /// When the first probe is allowed.
+        /// The time from which the first probe is allowed.
         probe_at: Timestamp,
     },
     /// As many probes as are allowed are under way.
     ProbesTaken {
-        /// How many are allowed.
+        /// The number that is allowed.
         allowed: u32,
     },
-    /// It is tried out with jobs only that may run twice or can go nowhere else.
+    /// It is tried out only with jobs that may run twice or can go nowhere else.
     OnlyRerunnable,
-    /// An operator does not want anything new there.
+    /// An operator froze it.
     Frozen {
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
 }
 
-/// What a site is. `held` is the number of our attempts that may live there.
+/// Returns the state of a site. `held` is the number of our attempts that may live there.
 pub fn state(record: &SiteRecord, contact: Contact, held: u32, now: Timestamp) -> SiteState {
     match obstacles(record, contact, held, true, now).first() {
         None => match free_probes(record, now) {
@@ -122,9 +112,9 @@ pub fn state(record: &SiteRecord, contact: Contact, held: u32, now: Timestamp) -
     }
 }
 
-/// Everything that keeps a component away, most lasting first; none: it can be
-/// placed there. All of it must go before it can. `may_probe` tells whether the
-/// component's job may try out a site after errors.
+/// Lists everything that keeps a component away, most lasting first; none: it can be placed there.
+/// All of it must go before it can. `may_probe` is true if the component's job may try out a site
+/// after errors.
 pub fn obstacles(
     record: &SiteRecord,
     contact: Contact,
@@ -155,7 +145,7 @@ pub fn obstacles(
         .collect()
 }
 
-/// Whether the site's files can be read: it answers, and nobody works on it.
+/// Returns true if the site's files can be read: it answers, and is not in maintenance.
 pub fn serves_files(record: &SiteRecord, contact: Contact, now: Timestamp) -> bool {
     contact.is_answering() && record.window_at(now).is_none()
 }
@@ -169,7 +159,8 @@ fn no_contact(contact: Contact) -> Option<SiteObstacle> {
     }
 }
 
-/// Whether the site has waited so long for those who may try it out that anybody may.
+/// Returns true if the site has waited so long for jobs that may run twice that any job may try it
+/// out.
 pub(super) fn any_may_probe(record: &SiteRecord, now: Timestamp) -> bool {
     record
         .breaker
@@ -200,7 +191,7 @@ fn distrust(record: &SiteRecord, may_probe: bool, now: Timestamp) -> Option<Site
     }
 }
 
-/// How many more probes the site takes; `None` if it takes any component.
+/// Returns the number of further probes that the site takes; `None` if it takes any component.
 fn free_probes(record: &SiteRecord, now: Timestamp) -> Option<u32> {
     match &record.breaker {
         _ if record.forced_at(now).is_some() => None,
@@ -213,12 +204,12 @@ fn free_probes(record: &SiteRecord, now: Timestamp) -> Option<u32> {
 }
 
 impl SiteState {
-    /// Whether a component can be placed there.
+    /// Returns true if a component can be placed there.
     pub fn accepts_placement(self, may_probe: bool) -> bool {
         self.acceptance().hindrance(may_probe).is_none()
     }
 
-    /// The same, as placement sees it.
+    /// Converts the state to what placement needs of it.
     pub fn acceptance(self) -> PlacementAcceptance {
         match self {
             SiteState::Usable => PlacementAcceptance::Open,
@@ -244,7 +235,7 @@ impl SiteState {
         }
     }
 
-    /// How many more jobs it takes because it is being tried out; `None` for no limit.
+    /// Returns the number of further jobs that it takes while it is tried out; `None` for no limit.
     pub fn probe_room(self) -> Option<u32> {
         match self {
             SiteState::Probing { free, .. } => Some(free),
@@ -252,7 +243,7 @@ impl SiteState {
         }
     }
 
-    /// Its name in answers, tables and metrics.
+    /// The name in answers, tables and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             SiteState::Unknown => "unknown",
@@ -270,7 +261,7 @@ impl SiteState {
 }
 
 impl SiteObstacle {
-    /// Its stable name.
+    /// The stable name.
     pub fn code(&self) -> &'static str {
         match self {
             SiteObstacle::Draining { empty: false, .. } => "draining",

@@ -1,4 +1,4 @@
-//! What can be asked of a site's record, and what the shell tells it.
+//! Commands to a site's record, and reports from the shell.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,184 +15,174 @@ use crate::site::state::{AttemptId, MAX_WINDOWS, NotificationId, NotificationKin
 use crate::site::together::JointStep;
 use crate::units::{PerMillion, Timestamp};
 
-/// A command to one site's record.
+/// A command to a site's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SiteCommand {
-    /// A component ended badly. Told until the record has it; counted once.
+    /// A component ended badly. Sent until the record has it; counted once.
     RecordError {
-        /// Its attempt.
         attempt: AttemptId,
-        /// Whose job it is, if that is known.
+        /// The owner of its job, if that is known.
         owner: Option<KeyName>,
-        /// Whose fault it is.
+        /// The class of the failure.
         class: FailureClass,
-        /// What happened, for people.
+        /// The error, for people.
         detail: Arc<str>,
-        /// We are cut off from many sites at once: the fault is ours.
+        /// True if we are cut off from many sites at once: then the fault is ours.
         isolated: bool,
-        /// Drawn, from 0 to one: where in the spread the next probe falls.
+        /// Drawn, from 0 to one: the place of the next probe within the spread.
         jitter: PerMillion,
     },
     /// A component ended well.
-    RecordSuccess {
-        /// Its attempt.
-        attempt: AttemptId,
-    },
+    RecordSuccess { attempt: AttemptId },
     /// A component is about to be submitted while the breaker is not closed, or jobs of its owner
-    /// stay away. Refused: it must not be submitted.
+    /// are barred. If this is refused, it must not be submitted.
     StartProbe {
-        /// Its attempt.
+        /// The attempt of the component.
         probe: AttemptId,
-        /// Whose job it is, if that is known.
+        /// The owner of its job, if that is known.
         owner: Option<KeyName>,
-        /// Its job may try out a site after errors.
+        /// True if its job may try out a site after errors.
         may_probe: bool,
     },
     /// A probe is over. Says nothing that [`SiteCommand::RecordError`] or
     /// [`SiteCommand::RecordSuccess`] of the same attempt would not say too.
     EndProbe {
-        /// Its attempt.
+        /// The attempt of the probe.
         probe: AttemptId,
-        /// How it ended.
         outcome: ProbeOutcome,
-        /// Drawn, from 0 to one: where in the spread the next probe falls.
+        /// Drawn, from 0 to one: the place of the next probe within the spread.
         jitter: PerMillion,
     },
     /// A probe of our own is over.
     OwnProbeOver {
-        /// Its number.
         number: Attempt,
-        /// What it told.
         outcome: ProbeOutcome,
-        /// What was seen of it.
+        /// The state that was seen, for people.
         detail: Arc<str>,
-        /// Drawn, from 0 to one: where in the spread the next probe falls, or the owner's return.
+        /// Drawn, from 0 to one: the place in the spread of the next probe, or of the owner's
+        /// return.
         jitter: PerMillion,
     },
-    /// What job records know to be alive at the site: probes not among them are over.
+    /// Job records list the attempts that are alive at the site: probes not among them are over.
     ReconcileProbes {
         /// Attempts that are not over.
         live: BTreeSet<AttemptId>,
     },
-    /// The site answered a question about a shared reservation.
+    /// The site answered a call about a shared reservation.
     SharedAnswered {
-        /// Which.
         serial: Serial,
-        /// What it was asked.
+        /// The call that it answers.
         asked: SharedQuestion,
-        /// What came of it.
         outcome: ReservationOutcome,
     },
-    /// The site was looked at, and does not have shared reservations as it should keep them.
+    /// The site was checked, and does not have shared reservations as it should keep them.
     SharedMissing {
         /// Those that it has no more.
         gone: BTreeSet<Serial>,
         /// Those that it has for another time.
         changed: BTreeSet<Serial>,
     },
-    /// It was time to look whether jobs make use of a shared reservation.
+    /// It was time to check if jobs use a shared reservation.
     SharedLookedAt {
-        /// Which.
         serial: Serial,
-        /// Whether one does, or waits to.
+        /// True if a job uses it, or waits to.
         used: bool,
     },
-    /// What follows for this site's part of a reservation from what is durable at the others.
+    /// The step of this site's part of a joint reservation that follows from the durable parts at
+    /// the other sites.
     SharedStep(JointStep),
-    /// An operator orders something.
+    /// An operator gives a command.
     Operate {
         /// The key that asks.
         by: KeyName,
-        /// What.
         what: Operation,
     },
-    /// Owe the site's administrator a message about something that is not recorded here.
+    /// The site's administrator is owed a message about something that is not recorded here.
     Notify {
-        /// What it is about.
         kind: NotificationKind,
-        /// One line for people.
+        /// The message in one line.
         text: Arc<str>,
-        /// What led to it.
+        /// The details that led to it.
         details: Vec<Arc<str>>,
     },
     /// A message was sent.
     NotificationSent {
-        /// Which.
+        /// The number of the message.
         id: NotificationId,
     },
 }
 
-/// What an operator can order.
+/// A command of an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// Empty the site.
+    /// Drains the site.
     Drain,
-    /// Fill it again.
+    /// Ends the draining.
     Undrain,
-    /// Place nothing new there.
+    /// Freezes the site: nothing new is placed there.
     Freeze,
-    /// Place there again.
+    /// Thaws the site: work is placed there again.
     Thaw,
-    /// Set a maintenance window, or change the one with the same start.
+    /// Sets a maintenance window, or changes the one with the same start.
     SetWindow {
-        /// Its start.
+        /// The start of the window.
         from: Timestamp,
-        /// Its end, not in it.
+        /// The end, not in the window.
         until: Timestamp,
-        /// Why.
+        /// The reason, for people.
         reason: Arc<str>,
     },
-    /// Take back the maintenance window with this start.
+    /// Removes the maintenance window with this start.
     RemoveWindow {
-        /// Its start.
+        /// The start of the window.
         from: Timestamp,
     },
-    /// Let this verdict hold instead of the breaker's for a while.
+    /// Forces a state instead of the breaker's, for a while.
     Force {
-        /// Usable; else unusable.
+        /// True for usable, false for unusable.
         usable: bool,
-        /// It holds before this time.
+        /// The forced state holds before this time.
         until: Timestamp,
     },
-    /// Let the breaker's verdict hold again.
+    /// Lifts a forced state: the breaker decides again.
     Unforce,
-    /// Set count and breaker back, whatever they are.
+    /// Resets count and breaker, whatever they are.
     ResetErrors,
-    /// Have a reservation made that jobs share.
+    /// Requests a shared reservation.
     Reserve(Box<SharedTerms>),
-    /// Have one end later.
+    /// Extends a shared reservation.
     ExtendReservation {
-        /// Which.
+        /// The name of the reservation.
         name: ReservationName,
-        /// Its new end.
+        /// The new end.
         until: Timestamp,
     },
-    /// Change who may use one.
+    /// Changes the keys that may use a shared reservation.
     AllowReservation {
-        /// Which.
+        /// The name of the reservation.
         name: ReservationName,
-        /// Who.
+        /// The change.
         access: ReservationAccess,
     },
-    /// Give one back.
+    /// Cancels a shared reservation.
     CancelReservation {
-        /// Which.
+        /// The name of the reservation.
         name: ReservationName,
     },
 }
 
-/// How a probe ended.
+/// The outcome of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProbeOutcome {
-    /// Without an error of the site.
+    /// It ended without an error of the site.
     Succeeded,
-    /// With an error of the site.
+    /// It ended with an error of the site.
     Failed,
-    /// Without telling anything: cancelled, preempted, never submitted.
+    /// It says nothing about the site: cancelled, preempted, never submitted.
     Inconclusive,
 }
 
-/// Why a command changes nothing.
+/// The reason why a command changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum SiteRejection {

@@ -1,45 +1,42 @@
-//! Whether a site answers. Volatile: each start begins without knowledge.
+//! Contact with a site. Volatile: each start begins without knowledge.
 
 use crate::units::{DurationMs, Timestamp};
 
-/// What we know of the way to a site, and whether it can be used.
+/// The known state of the way to a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contact {
     /// It has not answered since our start, and not failed for long enough either.
     NeverAnswered,
     /// It answers; single failures since are no information.
     Answering {
-        /// Its latest answer.
+        /// The latest answer.
         last_at: Timestamp,
     },
     /// It does not answer.
     Unreachable {
         /// The first failure in a row.
         since: Timestamp,
-        /// Its latest answer since our start.
+        /// The latest answer since our start.
         last_answer: Option<Timestamp>,
     },
     /// It is there, and refuses our credentials.
-    CredentialsExpired {
-        /// Since when.
-        since: Timestamp,
-    },
+    CredentialsExpired { since: Timestamp },
 }
 
-/// How a query ended, as far as contact is concerned.
+/// The result of a query, as far as contact is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum QueryResult {
     /// The site answered.
     Answered,
     /// No answer, or none that could be read: no information.
     Failed,
-    /// It was reached, and is not as it must be to do anything for us: nothing is waited for.
+    /// It was reached, but is not fit to do anything for us; no wait follows.
     OutOfOrder,
     /// The site refused our credentials.
     CredentialsExpired,
 }
 
-/// When a site that does not answer counts as unreachable.
+/// Says when a site that does not answer counts as unreachable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContactParameters {
     /// After this many failed queries in a row ...
@@ -57,8 +54,8 @@ impl Default for ContactParameters {
     }
 }
 
-/// Contact with one site, as queries tell it. Queries are to be told in the order
-/// in which they were asked.
+/// Contact with one site, as queries show it. It takes their results in the order in which the
+/// queries were made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContactLog {
     contact: Contact,
@@ -79,7 +76,6 @@ impl Default for ContactLog {
 }
 
 impl ContactLog {
-    /// What we know.
     pub fn contact(&self) -> Contact {
         self.contact
     }
@@ -89,8 +85,8 @@ impl ContactLog {
         self.failures
     }
 
-    /// Since when a site that still counts as answering does not: one failure tells nothing, two
-    /// in a row are worth showing, long before anything is decided by them.
+    /// Returns the time since when a site that still counts as answering does not. One failure says
+    /// nothing; two in a row are worth showing, long before they decide anything.
     pub fn silent_since(&self) -> Option<Timestamp> {
         let waiting = matches!(
             self.contact,
@@ -99,8 +95,7 @@ impl ContactLog {
         self.first_failure.filter(|_| waiting && self.failures >= 2)
     }
 
-    /// Takes the result of a query. Gives what we know now, if that is of another
-    /// kind than before.
+    /// Takes the result of a query. Returns the contact now, if it is of another kind than before.
     pub fn observe(
         &mut self,
         result: QueryResult,
@@ -139,7 +134,7 @@ impl ContactLog {
 
     fn fail(&mut self, parameters: &ContactParameters, now: Timestamp) {
         self.failures = self.failures.saturating_add(1);
-        // A clock that was set back must not put off the verdict by that much.
+        // A clock that was set back must not put off the decision by that much.
         let first = self.first_failure.map_or(now, |first| first.min(now));
         self.first_failure = Some(first);
         let long_enough = now.since(first) >= parameters.unreachable_after;
@@ -157,12 +152,12 @@ impl ContactLog {
 }
 
 impl Contact {
-    /// Whether the site answers us.
+    /// Returns true if the site answers us.
     pub fn is_answering(self) -> bool {
         matches!(self, Contact::Answering { .. })
     }
 
-    /// Since when the site is unreachable, if it is.
+    /// Returns the time since when the site is unreachable, if it is.
     pub fn unreachable_since(self) -> Option<Timestamp> {
         match self {
             Contact::Unreachable { since, .. } => Some(since),
@@ -172,7 +167,7 @@ impl Contact {
         }
     }
 
-    /// Its name in answers and metrics.
+    /// The name in answers and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Contact::NeverAnswered => "never-answered",

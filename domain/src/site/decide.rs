@@ -1,4 +1,4 @@
-//! What follows from a command to a site's record.
+//! The events that follow from a command to a site's record.
 
 use std::sync::Arc;
 
@@ -24,8 +24,7 @@ type SiteDecision = Result<Vec<SiteHappening>, SiteRejection>;
 /// Decides a command.
 ///
 /// # Errors
-/// The command does not fit the record, or a component must not be submitted;
-/// nothing happened.
+/// The command does not fit the record, or a component must not be submitted; nothing happened.
 pub fn decide(
     record: &SiteRecord,
     parameters: &SiteParameters,
@@ -106,7 +105,7 @@ pub fn decide(
         .collect())
 }
 
-/// An error as it was told.
+/// An error as it was reported.
 struct ReportedError<'a> {
     attempt: AttemptId,
     owner: Option<KeyName>,
@@ -121,9 +120,9 @@ struct SiteDecider<'a> {
 }
 
 impl SiteDecider<'_> {
-    /// KOALA, fault tolerance: consecutive errors + 1; at `site_error_threshold` the
-    /// site is unusable and its administrator is notified with the details. Ours:
-    /// counted once however often told, once a job, and not at all if the fault is ours.
+    /// KOALA, fault tolerance: consecutive errors + 1; at `site_error_threshold` the site is
+    /// unusable and its administrator is notified with the details. Ours: each error is counted
+    /// once however often it is reported, once for a job, and not at all if the fault is ours.
     fn record_error(
         &self,
         error: ReportedError<'_>,
@@ -160,7 +159,7 @@ impl SiteDecider<'_> {
         if probing {
             events.extend(self.probe_failed(owner.as_ref(), has_erred, errors, &detail, jitter));
         } else if self.record.breaker == Breaker::Closed && errors >= threshold {
-            // One error is enough where nobody asks for a second.
+            // With a threshold of one, a single error opens the breaker.
             let looks = threshold > 1 && self.parameters.tells_owners_apart;
             match accused.filter(|_| looks) {
                 Some(owner) => events.extend(owners::want_probe(self.record, owner)),
@@ -173,8 +172,8 @@ impl SiteDecider<'_> {
         events
     }
 
-    /// A job that tried the site out failed. One owner alone does not keep others away for longer
-    /// and longer, and makes room for those who may do better.
+    /// Decides on a failed probe. A single owner must not keep others away for longer and longer:
+    /// its failed probe makes room for theirs, which may succeed.
     fn probe_failed(
         &self,
         owner: Option<&KeyName>,
@@ -200,7 +199,8 @@ impl SiteDecider<'_> {
         events
     }
 
-    /// A probe of our own that fails tells that it is the site; else it is not, or nobody knows.
+    /// Decides on a probe of our own. If it fails, the fault is the site's; else it is not, or
+    /// remains unknown.
     fn own_probe_over(
         &self,
         number: Attempt,
@@ -226,8 +226,8 @@ impl SiteDecider<'_> {
         events
     }
 
-    /// A component that ends without an error of the site sets the count to zero. An
-    /// attempt whose outcome is known already, or that changes nothing, is not written.
+    /// A component that ends without an error of the site sets the count to zero. An attempt whose
+    /// outcome is known already, or that changes nothing, is not written.
     fn record_success(&self, attempt: AttemptId) -> Vec<SiteHappening> {
         if self.record.has_counted(attempt) {
             return self.probe_over(attempt);
@@ -240,7 +240,7 @@ impl SiteDecider<'_> {
         if probing {
             events.extend(self.probe_succeeded(attempt));
         }
-        // The site works: nobody needs to find out any more.
+        // The site works, so our own probe is not needed any more.
         let outcome = ProbeOutcome::Succeeded;
         let jitter = PerMillion(0);
         events.extend(owners::site_is_well(
@@ -336,7 +336,7 @@ impl SiteDecider<'_> {
         matches!(&self.record.breaker, Breaker::HalfOpen { running, .. } if running.contains(&attempt))
     }
 
-    /// A probe that told nothing makes room for another.
+    /// Lets another probe take the place of one without a result.
     fn probe_over(&self, probe: AttemptId) -> Vec<SiteHappening> {
         match &self.record.breaker {
             Breaker::HalfOpen {
@@ -352,7 +352,7 @@ impl SiteDecider<'_> {
         }
     }
 
-    /// One probe, then 2, 4, ...: each success doubles, the one at the limit closes.
+    /// Allows 1 probe, then 2, 4, ...: each success doubles, the one at the limit closes.
     fn probe_succeeded(&self, probe: AttemptId) -> Vec<SiteHappening> {
         let Breaker::HalfOpen {
             allowed, running, ..
@@ -361,7 +361,7 @@ impl SiteDecider<'_> {
             return Vec::new();
         };
         let limit = self.parameters.probe_limit.max(1);
-        // Its other components are still trying.
+        // Other components of the job are still trying.
         if running
             .iter()
             .any(|other| other.job == probe.job && *other != probe)
@@ -425,7 +425,7 @@ impl SiteDecider<'_> {
         ]
     }
 
-    /// One that nobody makes use of goes back, and whoever looks after the site is told.
+    /// Cancels a reservation that no job uses, and notifies the site's administrator.
     fn looked_at(&self, serial: Serial, used: bool) -> Vec<SiteHappening> {
         let patience = self.parameters.no_show;
         let Some(what) = shared::looked_at(self.record, serial, used, patience, self.now) else {
@@ -446,7 +446,7 @@ impl SiteDecider<'_> {
         [what].into_iter().chain(told).collect()
     }
 
-    /// Whoever looks after the site is told what it has lost of what it was to keep.
+    /// Adds notifications to the site's administrator about reservations that the site has lost.
     fn telling(&self, mut happened: Vec<SiteHappening>) -> Vec<SiteHappening> {
         let lost = happened
             .iter()

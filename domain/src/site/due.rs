@@ -1,18 +1,18 @@
-//! What a site's record asks the shell to do, and when to look again.
+//! The effects of a site's record that are due, and the time of the next change.
 
 use crate::site::owners::OwnProbe;
 use crate::site::state::{Breaker, Notification, SiteRecord};
 use crate::units::Timestamp;
 
-/// What the shell is to do for a site's record.
+/// An effect, which the shell carries out for a site's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SiteEffect {
-    /// Send this to the site's administrator, and tell
+    /// Send this to the site's administrator, and report
     /// [`NotificationSent`](crate::site::command::SiteCommand::NotificationSent) once it is out.
     SendNotification(Notification),
 }
 
-/// Effects that are due: messages that are not known to have been sent.
+/// Lists the effects that are due: messages that are not known to have been sent.
 pub fn due(record: &SiteRecord) -> Vec<SiteEffect> {
     record
         .owed
@@ -22,8 +22,8 @@ pub fn due(record: &SiteRecord) -> Vec<SiteEffect> {
         .collect()
 }
 
-/// When the site's availability next changes by the clock alone: a probe is allowed,
-/// or allowed to any job, a window opens or closes, an operator's verdict expires, an owner's jobs
+/// Returns the time when the site's availability next changes by the clock alone: a probe is
+/// allowed, or allowed to any job, a window opens or closes, a forced state ends, an owner's jobs
 /// may come back.
 pub fn next_wake(record: &SiteRecord, now: Timestamp) -> Option<Timestamp> {
     let probe = match &record.breaker {
@@ -37,7 +37,7 @@ pub fn next_wake(record: &SiteRecord, now: Timestamp) -> Option<Timestamp> {
         .windows
         .iter()
         .flat_map(|window| [window.from, window.until]);
-    // Jobs that name one which is over are told so.
+    // Wakes for reservations that end, since jobs that name them get a report.
     let shared = record
         .shared
         .iter()

@@ -1,4 +1,4 @@
-//! What happened to a site; journalled.
+//! The events of a site, which are journalled.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,27 +12,26 @@ use crate::site::state::{AttemptId, Notification, NotificationId};
 use crate::site::together::{JointPart, JointState};
 use crate::units::{DurationMs, Timestamp};
 
-/// One event with its time.
+/// An event with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteEvent {
-    /// When it was decided.
+    /// The time of the decision.
     pub at: Timestamp,
-    /// What happened.
+    /// The event.
     pub what: SiteHappening,
 }
 
-/// What happened.
+/// The event of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SiteHappening {
     /// An error was charged to the site.
     ErrorCharged {
         /// The attempt that failed.
         attempt: AttemptId,
-        /// Of which class.
         class: FailureClass,
-        /// What happened.
+        /// The error, for people.
         detail: Arc<str>,
-        /// Whose job it was, if that is known.
+        /// The owner of its job, if that is known.
         owner: Option<KeyName>,
     },
     /// An error was not charged: the fault was ours, or another error of its job is charged.
@@ -41,204 +40,177 @@ pub enum SiteHappening {
         attempt: AttemptId,
     },
     /// A component ended without an error of the site: the count is zero again.
-    SuccessCounted {
-        /// Its attempt.
-        attempt: AttemptId,
-    },
+    SuccessCounted { attempt: AttemptId },
     /// The breaker opened: no new work but probes, and those not before a time.
     BreakerOpened {
-        /// The first probe may be placed from then on.
+        /// The time from which the first probe may be placed.
         probe_at: Timestamp,
         /// Openings since it was last closed, this one too.
         trips: u32,
     },
     /// A probe is let in.
     ProbeStarted {
-        /// Its attempt.
+        /// The attempt of the probe.
         probe: AttemptId,
     },
-    /// A probe is over without breaking anything; room for another.
+    /// A probe ended without an error; there is room for another.
     ProbeEnded {
-        /// Its attempt.
+        /// The attempt of the probe.
         probe: AttemptId,
-        /// It succeeded; else it ended without telling anything.
+        /// True if it succeeded; else it ended without a result.
         succeeded: bool,
-        /// How many there may be from now on.
+        /// The number of probes that there may be from now on.
         allowed: u32,
     },
     /// Enough probes succeeded.
     BreakerClosed,
-    /// So many errors in a row would open the breaker, but are all of one owner's jobs: a probe of
-    /// our own decides.
+    /// This many errors in a row would open the breaker, but all are of one owner's jobs: a probe
+    /// of our own decides.
     OwnProbeWanted {
-        /// Its number.
+        /// The number of the probe.
         number: Attempt,
-        /// Whose jobs they are.
+        /// The owner of these jobs.
         owner: KeyName,
     },
-    /// That probe is over, or nobody needs it any more.
+    /// That probe is over, or not needed any more.
     OwnProbeEnded {
-        /// Its number.
+        /// The number of the probe.
         number: Attempt,
-        /// What it told.
         outcome: ProbeOutcome,
     },
-    /// Jobs of one owner stay away for a while.
+    /// Jobs of one owner are barred for a while.
     OwnerKeptOff {
-        /// Whose.
         owner: KeyName,
-        /// They may go there again from then on.
+        /// The time from which they may go there again.
         until: Timestamp,
-        /// How often in a row that was so.
+        /// The number of times in a row that they were barred.
         times: u32,
     },
-    /// An operator empties the site.
+    /// An operator drains the site.
     DrainOrdered {
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
-    /// It may be filled again.
+    /// The draining was ended.
     DrainLifted {
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
-    /// Nothing new is placed there.
+    /// An operator freezes the site: nothing new is placed there.
     FreezeOrdered {
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
-    /// It may be placed on again.
+    /// The site was thawed.
     FreezeLifted {
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
     /// A maintenance window was set; one with the same start is replaced.
     WindowSet {
-        /// Its start.
         from: Timestamp,
-        /// Its end.
         until: Timestamp,
-        /// Why.
+        /// The reason, for people.
         reason: Arc<str>,
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
-    /// The window with this start was taken back.
+    /// The window with this start was removed.
     WindowRemoved {
-        /// Its start.
         from: Timestamp,
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
-    /// An operator's verdict holds instead of the breaker's.
+    /// A state forced by an operator holds instead of the breaker's.
     VerdictForced {
-        /// Usable; else unusable.
+        /// True for usable, false for unusable.
         usable: bool,
         /// It holds before this time.
         until: Timestamp,
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
-    /// The breaker's own verdict holds again.
+    /// The breaker decides again.
     VerdictReleased {
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
-    /// An operator set count and breaker back.
+    /// An operator reset count and breaker.
     ErrorsReset {
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
-    /// The site is to be asked for a reservation that jobs share.
+    /// A shared reservation is to be requested from the site.
     SharedWanted {
-        /// Its number.
+        /// The number at the site.
         serial: Serial,
-        /// What is wanted.
+        /// The terms.
         wish: Arc<SharedTerms>,
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
-        /// What it is a part of, if several sites are asked.
+        /// The joint reservation that it is a part of, if several sites are asked.
         together: Option<JointPart>,
     },
-    /// The site is to be asked to let one last longer.
+    /// An extension of one is to be requested from the site.
     SharedExtensionWanted {
-        /// Which.
         serial: Serial,
         /// From its start to its new end.
         length: DurationMs,
-        /// Which of its extensions this is.
+        /// The number of the extension.
         number: u32,
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
-    /// Others may use one from now on.
+    /// Other keys may use one from now on.
     SharedAllowed {
-        /// Which.
         serial: Serial,
         /// Keys whose jobs may use it; none: every key's.
         allowed: BTreeSet<KeyName>,
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
-    /// The sites of one have come further with each other.
+    /// The sites of a joint reservation have reached a new state.
     SharedSettled {
-        /// Which.
         serial: Serial,
-        /// How far.
+        /// The new state.
         accord: JointState,
     },
-    /// One is to be given back as its other parts are, or because of them.
+    /// A reservation is to be cancelled as its other parts are, or because of them.
     SharedLeft {
-        /// Which.
         serial: Serial,
-        /// Why.
+        /// The reason.
         why: SharedEnd,
     },
-    /// One is to be given back.
+    /// A reservation is to be cancelled.
     SharedCancelled {
-        /// Which.
         serial: Serial,
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
-    /// The site answered what it was asked about one.
+    /// The site answered a call about one.
     SharedAnswered {
-        /// Which.
         serial: Serial,
-        /// What came of it.
         outcome: ReservationOutcome,
     },
-    /// A job makes use of one, or waits to.
-    SharedUsed {
-        /// Which.
-        serial: Serial,
-    },
-    /// No job made use of one for too long: it is given back.
-    SharedUnused {
-        /// Which.
-        serial: Serial,
-    },
-    /// The site has one no more that it should keep.
-    SharedLost {
-        /// Which.
-        serial: Serial,
-    },
-    /// The site has one for another time than it should: an order that was given up came late.
-    SharedChanged {
-        /// Which.
-        serial: Serial,
-    },
+    /// A job uses one, or waits to.
+    SharedUsed { serial: Serial },
+    /// No job used one for too long: it is cancelled.
+    SharedUnused { serial: Serial },
+    /// The site has lost one that it should keep.
+    SharedLost { serial: Serial },
+    /// The site has one for another time than it should: a request that was given up came late.
+    SharedChanged { serial: Serial },
     /// A message is owed to the site's administrator.
     NotificationOwed(Notification),
     /// A message was sent.
     NotificationSent {
-        /// Which.
+        /// The number of the message.
         id: NotificationId,
     },
 }
 
 impl SiteHappening {
-    /// Its name in the journal and in the event stream.
+    /// The name in the journal and in the event stream.
     pub fn name(&self) -> &'static str {
         match self {
             SiteHappening::ErrorCharged { .. } => "ErrorCharged",

@@ -1,4 +1,4 @@
-//! The site's record after an event.
+//! The effect of an event on a site's record.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::site::state::{
 };
 use crate::units::Timestamp;
 
-/// Applies an event. Total: what was journalled is never refused.
+/// Applies an event. Total: an event in the journal is never refused.
 pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
     let at = event.at;
     match &event.what {
@@ -42,7 +42,7 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
             remember(record, *attempt);
         }
         SiteHappening::BreakerOpened { probe_at, trips } => {
-            // Each job may tell once more that the site still fails.
+            // From here on each job may move the count once more.
             if record.breaker == Breaker::Closed {
                 record.erring_jobs.clear();
             }
@@ -51,7 +51,7 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
                 probe_at: *probe_at,
                 trips: *trips,
             };
-            // It has been decided without it.
+            // The breaker was decided without it.
             record.own_probe = None;
         }
         SiteHappening::ProbeStarted { probe } => start_probe(&mut record.breaker, *probe, at),
@@ -96,7 +96,7 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
     }
 }
 
-/// What an operator ordered.
+/// Applies the command of an operator.
 fn operate(operator: &mut Operator, what: &SiteHappening, at: Timestamp) {
     match what {
         SiteHappening::DrainOrdered { by } => operator.draining = Some(order(by, at)),
@@ -134,7 +134,7 @@ fn operate(operator: &mut Operator, what: &SiteHappening, at: Timestamp) {
     }
 }
 
-/// One more error; its job has moved the count from then on.
+/// Counts an error. The count ignores further errors of its job.
 fn charge(record: &mut SiteRecord, error: ErrorDetail) {
     record.consecutive_errors = record.consecutive_errors.saturating_add(1);
     remember(record, error.attempt);
@@ -165,7 +165,7 @@ fn order(by: &KeyName, at: Timestamp) -> IssuedBy {
     IssuedBy { by: by.clone(), at }
 }
 
-/// Windows that are over make room.
+/// Sets a window, and drops those that are over.
 fn set_window(windows: &mut Vec<Window>, window: Window, at: Timestamp) {
     windows.retain(|other| at < other.until && other.from != window.from);
     windows.push(window);
@@ -195,7 +195,8 @@ fn remember(record: &mut SiteRecord, attempt: AttemptId) {
     }
 }
 
-/// Newest wins: what was not sent in time is pushed out, and counted.
+/// Adds a notification that is owed. The newest wins: one that was not sent in time is pushed out,
+/// and counted.
 fn owe(record: &mut SiteRecord, notification: &Notification) {
     record.last_notification = record.last_notification.max(notification.id);
     let dropped = push_bounded(&mut record.owed, notification.clone(), MAX_OWED);

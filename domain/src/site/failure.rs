@@ -1,6 +1,6 @@
-//! Whose fault a failed component is.
+//! Classes of failure of a component, which say whose fault it is.
 
-/// Classes of failure. Exactly one of them is an error of the site.
+/// The class of a failure. Exactly one of them is an error of the site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureClass {
     /// It ran and ended badly by itself, or could not be run as described: the job's own.
@@ -17,12 +17,11 @@ pub enum FailureClass {
     WallTime,
     /// We ended it: a user asked, or a sibling failed.
     Cancelled,
-    /// Nobody knows.
+    /// The cause is unknown.
     Unknown,
 }
 
 impl FailureClass {
-    /// All of them.
     pub const ALL: [FailureClass; 8] = [
         FailureClass::Application,
         FailureClass::Site,
@@ -34,18 +33,18 @@ impl FailureClass {
         FailureClass::Unknown,
     ];
 
-    /// Whether it counts against the site. Every other class says nothing about it.
+    /// Returns true if it counts against the site. Every other class says nothing about it.
     ///
     /// KOALA, fault tolerance: an error of a component is charged to its site, a component that
     /// succeeds sets the count to zero, siblings aborted with it count as neither. Nor does an
     /// error of the job's own (vector FT-2): a program that finds its disk full, or a library
-    /// missing, fails by itself too, and must not hide what is wrong with the site. One stopped
-    /// from outside, by its wall time too, may have hung because of the site.
+    /// missing, fails by itself too, and must not hide a fault of the site. A component stopped
+    /// from outside, also at its wall time, may have hung because of the site.
     pub fn charges_site(self) -> bool {
         self == FailureClass::Site
     }
 
-    /// Its name in the journal, in answers and in metrics.
+    /// The name in the journal, in answers and in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             FailureClass::Application => "application",

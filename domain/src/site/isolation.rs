@@ -1,4 +1,4 @@
-//! Whether it is we who are cut off, rather than the sites that fail.
+//! Isolation: detects that we are cut off, rather than that the sites fail.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use crate::units::{DurationMs, Timestamp};
 
 /// Losses of contact with all sites, side by side.
 ///
-/// If within one window half of the sites, at least two, become unreachable, the
-/// fault is taken to be ours until any site answers: meanwhile nothing is charged,
-/// opened or moved. Sites lost before the window do not count as sites, else a few
-/// that have long been down would hide the loss of all others.
+/// If within one window half of the sites, at least two, become unreachable, the fault is taken to
+/// be ours until any site answers. Meanwhile nothing is charged, opened or moved. Sites lost before
+/// the window do not count as sites, else a few that have long been down would hide the loss of all
+/// others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Isolation {
     window: DurationMs,
-    /// When each watched site became unreachable; `None` while it is not.
+    /// The time when each watched site became unreachable; `None` while it is not.
     lost_at: BTreeMap<SiteName, Option<Timestamp>>,
     since: Option<Timestamp>,
 }
 
 impl Isolation {
-    /// Watches no site yet.
+    /// Starts without a watched site.
     pub fn new(window: DurationMs) -> Self {
         Self {
             window,
@@ -39,8 +39,8 @@ impl Isolation {
         self.lost_at.remove(site);
     }
 
-    /// A site became unreachable. Told again, it changes nothing.
-    /// Gives whether this is what cuts us off.
+    /// Notes that a site became unreachable. A repeated report changes nothing. Returns true if
+    /// this loss cuts us off.
     pub fn lost(&mut self, site: &SiteName, now: Timestamp) -> bool {
         let Some(lost_at) = self.lost_at.get_mut(site) else {
             return false;
@@ -56,8 +56,8 @@ impl Isolation {
         true
     }
 
-    /// A site answered, whether it had been lost or not: to be told of every answer.
-    /// Gives whether this is what ends our isolation.
+    /// Notes that a site answered, whether it had been lost or not: wants every answer. Returns
+    /// true if this ends our isolation.
     pub fn answered(&mut self, site: &SiteName) -> bool {
         let Some(lost_at) = self.lost_at.get_mut(site) else {
             return false;
@@ -66,12 +66,12 @@ impl Isolation {
         self.since.take().is_some()
     }
 
-    /// Since when we are cut off, if we are.
+    /// The time since when we are isolated, if we are.
     pub fn since(&self) -> Option<Timestamp> {
         self.since
     }
 
-    /// Whether we are cut off.
+    /// Returns true if we are isolated.
     pub fn is_isolated(&self) -> bool {
         self.since.is_some()
     }

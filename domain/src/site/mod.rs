@@ -1,8 +1,8 @@
-//! Sites: their errors, their breaker, what operators said, and whether they take work.
+//! Sites: their errors, their breaker, the commands of operators, and whether they take work.
 //!
-//! [`state::SiteRecord`] is durable and belongs to the site's Cluster actor;
-//! [`contact::ContactLog`] is what we saw since our start and is forgotten with us;
-//! [`availability`] puts both together; [`isolation`] tells their faults from ours.
+//! [`state::SiteRecord`] is durable and belongs to the site's actor; [`contact::ContactLog`] is
+//! what we saw since our start, and is volatile; [`availability`] puts both together; [`isolation`]
+//! distinguishes their faults from ours.
 
 pub mod access;
 pub mod availability;
@@ -25,7 +25,6 @@ pub mod together;
 use crate::machine::Machine;
 use crate::units::Timestamp;
 
-/// The site's record as a [`Machine`].
 #[derive(Debug, Clone, Copy)]
 pub struct SiteMachine;
 

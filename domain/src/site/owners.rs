@@ -1,9 +1,9 @@
-//! One owner's jobs must not close a site to everybody.
+//! Barred owners: one owner's jobs must not close a site to everybody.
 //!
-//! Errors in a row tell of a site only if they do not all come from one owner, whose payloads may
-//! end themselves in ways that look like the site's fault. Where they do, a probe of our own
-//! decides: a payload that does nothing. If it succeeds, the site stays open, and that owner's jobs
-//! stay away from it for a while.
+//! Errors in a row say something of a site only if they do not all come from one owner, whose
+//! payloads may end themselves in ways that look like the site's fault. If they do, a probe of our
+//! own decides: a payload that does nothing. If it succeeds, the site stays open, and that owner's
+//! jobs are barred from it for a while.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::site::parameters::SiteParameters;
 use crate::site::state::{Breaker, SiteRecord};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
-/// Owners of whom a site remembers that their jobs stay away; one more pushes out the oldest.
+/// The most barred owners that a site remembers; one more pushes out the oldest.
 pub const MAX_KEPT_OFF: usize = 32;
-/// A probe of our own that has told nothing for so long is given up.
+/// Time after which a probe of our own without a result is given up.
 pub const OWN_PROBE_PATIENCE: DurationMs = DurationMs(600_000);
 /// The job that probes of our own count as: no user's has this number.
 pub const OWN_PROBE_JOB: JobId = JobId(0);
@@ -25,16 +25,16 @@ pub const OWN_PROBE_JOB: JobId = JobId(0);
 /// A probe of our own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnProbe {
-    /// Which: each has another number.
+    /// The number of the probe: each has another.
     pub number: Attempt,
-    /// Whose jobs all errors in the count are.
+    /// The owner whose jobs have all errors in the count.
     pub owner: KeyName,
-    /// Since when it is wanted.
+    /// The time since when it is wanted.
     pub since: Timestamp,
 }
 
 impl OwnProbe {
-    /// Its identity at this site, which is that of no attempt at another.
+    /// Returns the tag at this site, which is that of no attempt at another.
     pub fn tag(&self, instance: InstanceId, site: &SiteName) -> AttemptTag {
         let component = ComponentIndex(number_of(site));
         AttemptTag {
@@ -45,48 +45,47 @@ impl OwnProbe {
         }
     }
 
-    /// When it is given up if it has told nothing.
+    /// Returns the time when it is given up if it has no result.
     pub fn given_up_at(&self) -> Timestamp {
         self.since + OWN_PROBE_PATIENCE
     }
 }
 
-/// A number that follows from the name of a site alone (FNV-1a), and is hardly ever another's.
+/// Hashes the name of a site (FNV-1a): hardly ever is it another's number.
 fn number_of(site: &SiteName) -> u32 {
     site.as_str().bytes().fold(0x811c_9dc5, |sum: u32, byte| {
         (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     })
 }
 
-/// An owner whose jobs stay away from a site.
+/// An owner whose jobs are barred from a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptOff {
-    /// Whose jobs.
     pub owner: KeyName,
-    /// Since when.
     pub since: Timestamp,
-    /// They may go there again from then on.
+    /// The time from which they may go there again.
     pub until: Timestamp,
-    /// How often in a row that was so; each time it lasts twice as long.
+    /// The number of times in a row that they were barred; each time it lasts twice as long.
     pub times: u32,
 }
 
 impl KeptOff {
-    /// Whether it counts when the owner errs again: it has ended no longer ago than it lasted.
+    /// Returns true if it counts when the owner errs again: it has ended no longer ago than it
+    /// lasted.
     fn is_remembered(&self, now: Timestamp) -> bool {
         now < self.until + self.until.since(self.since)
     }
 }
 
-/// Why jobs of one owner are not placed at a site that takes others'.
+/// The reason why jobs of one owner are not placed at a site that takes others'.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ban {
-    /// All errors in the count are of that owner's jobs: a probe of our own finds out whether it
-    /// is the site.
+    /// All errors in the count are of that owner's jobs: a probe of our own decides if it is the
+    /// site.
     Probed,
-    /// The site was found to be well.
+    /// The site was found to work.
     KeptOff {
-        /// They may go there again from then on.
+        /// The time from which they may go there again.
         until: Timestamp,
     },
 }
@@ -107,8 +106,8 @@ impl std::fmt::Display for Ban {
 }
 
 impl SiteRecord {
-    /// What keeps jobs of this owner away, and of nobody else. An operator's word that the site is
-    /// usable is for everybody.
+    /// Returns what bars jobs of this owner alone. If an operator forces the site to be usable,
+    /// that is for everybody.
     pub fn ban_of(&self, owner: &KeyName, now: Timestamp) -> Option<Ban> {
         if self.forced_at(now).is_some_and(|forced| forced.usable) {
             return None;
@@ -130,7 +129,7 @@ impl SiteRecord {
         Some(Ban::KeptOff { until })
     }
 
-    /// All owners whose jobs are kept away.
+    /// Lists all owners whose jobs are barred.
     pub fn bans(&self, now: Timestamp) -> impl Iterator<Item = (&KeyName, Ban)> {
         let probed = self.own_probe.iter().map(|probe| &probe.owner);
         let others = self.kept_off.iter().map(|kept_off| &kept_off.owner);
@@ -144,7 +143,7 @@ impl SiteRecord {
             .filter_map(move |owner| Some((owner, self.ban_of(owner, now)?)))
     }
 
-    /// Whose jobs all errors in the count are, one more included.
+    /// Returns the owner whose jobs have all errors in the count, with one more error.
     pub(super) fn accused_with(&self, owner: Option<&KeyName>) -> Option<KeyName> {
         let owner = owner?;
         let is_only = self.consecutive_errors == 0 || self.accused.as_ref() == Some(owner);
@@ -152,8 +151,8 @@ impl SiteRecord {
     }
 }
 
-/// A probe of our own is to find out whether errors that are all of this owner's jobs are the
-/// site's; one that is under way does already.
+/// Requests a probe of our own, to decide if errors that are all of this owner's jobs are the
+/// site's; unless one is under way.
 pub(super) fn want_probe(record: &SiteRecord, owner: KeyName) -> Option<SiteHappening> {
     let number = Attempt(record.last_own_probe.0.saturating_add(1));
     record
@@ -162,7 +161,7 @@ pub(super) fn want_probe(record: &SiteRecord, owner: KeyName) -> Option<SiteHapp
         .then_some(SiteHappening::OwnProbeWanted { number, owner })
 }
 
-/// The owner's jobs stay away, each time in a row for twice as long.
+/// Bars the owner's jobs, each time in a row for twice as long.
 pub(super) fn keep_off(
     record: &SiteRecord,
     parameters: &SiteParameters,
@@ -174,7 +173,7 @@ pub(super) fn keep_off(
         .kept_off
         .iter()
         .find(|kept_off| kept_off.owner == *owner);
-    // While the site takes nothing, that nobody came tells nothing.
+    // While the site takes nothing, the absence of other owners' jobs says nothing.
     let in_a_row = record.reopened_by.as_ref() == Some(owner);
     let before = before.filter(|before| in_a_row || before.is_remembered(now));
     let times = before.map_or(0, |before| before.times);
@@ -187,8 +186,8 @@ pub(super) fn keep_off(
     }
 }
 
-/// What follows when a probe of our own, or another component meanwhile, has told that the site
-/// works, or nobody could find out. One that failed opens the breaker.
+/// Decides what follows when a probe of our own, or another component meanwhile, shows that the
+/// site works, or the probe has no result. One that failed opens the breaker.
 pub(super) fn site_is_well(
     record: &SiteRecord,
     parameters: &SiteParameters,
@@ -209,14 +208,14 @@ pub(super) fn site_is_well(
     ]
 }
 
-/// What led to a probe of our own, for people.
+/// Describes what led to a probe of our own, for people.
 pub(super) fn told_of(probe: &OwnProbe, why: &str) -> Arc<str> {
     let owner = &probe.owner;
     format!("all errors before were of jobs of {owner}; a probe of our own failed too: {why}")
         .into()
 }
 
-/// The record after an event that is about a probe of our own, or about one owner.
+/// Applies an event that is about a probe of our own, or about one owner.
 pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestamp) {
     match what {
         SiteHappening::OwnProbeWanted { number, owner } => {
@@ -259,7 +258,7 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestam
     }
 }
 
-/// An owner is noted in the place of an earlier note.
+/// Notes a barred owner, in the place of an earlier note.
 fn note(kept_off: &mut Vec<KeptOff>, noted: KeptOff) {
     kept_off.retain(|other| other.owner != noted.owner && other.is_remembered(noted.since));
     kept_off.push(noted);

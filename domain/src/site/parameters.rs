@@ -2,25 +2,25 @@
 
 use crate::units::{DurationMs, PerMillion};
 
-/// When a site becomes unusable, and how it comes back.
+/// Says when a site becomes unusable, and how it comes back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteParameters {
     /// Consecutive errors that open the breaker (KOALA: `site_error_threshold`); at least 1.
     pub site_error_threshold: u32,
-    /// Whether errors that are all of one owner's jobs open it only if a probe of our own fails
-    /// too. Not where all jobs are one owner's.
+    /// True if errors that are all of one owner's jobs open it only if a probe of our own fails
+    /// too. Not for sites where all jobs are one owner's.
     pub tells_owners_apart: bool,
-    /// From the first opening to the first probe; doubles with each failed probe.
+    /// Time from the first opening to the first probe; doubles with each failed probe.
     pub probe_interval: DurationMs,
     /// Longest time to the next probe, before the spread.
     pub probe_interval_max: DurationMs,
-    /// How much of the interval chance may add, so that sites are not probed in step.
+    /// The share of the interval that chance may add, so that sites are not probed in step.
     pub probe_spread: PerMillion,
-    /// Most probes at the same time. Each success doubles the number allowed
-    /// (1, 2, 4, ...); the success at this number closes the breaker.
+    /// The most probes at the same time. Each success doubles the number allowed (1, 2, 4, ...);
+    /// the success at this number closes the breaker.
     pub probe_limit: u32,
-    /// A shared reservation of which no job made use so long after its start is given back; `None`:
-    /// it is kept.
+    /// A shared reservation that no job has used this long after its start is cancelled; `None`: it
+    /// is kept.
     pub no_show: Option<DurationMs>,
 }
 
@@ -39,8 +39,8 @@ impl Default for SiteParameters {
 }
 
 impl SiteParameters {
-    /// Time from the `trips`th opening in a row (from 1) to the next probe.
-    /// `jitter` is a drawn share of the spread.
+    /// Returns the time from the `trips`th opening in a row (from 1) to the next probe. `jitter` is
+    /// a drawn share of the spread.
     pub fn interval(&self, trips: u32, jitter: PerMillion) -> DurationMs {
         let doublings = trips.saturating_sub(1).min(63);
         let grown = self.probe_interval.0.saturating_mul(1 << doublings);

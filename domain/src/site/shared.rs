@@ -1,9 +1,9 @@
-//! Reservations at a site that belong to no job: an operator has them made, and jobs that name
-//! them run on their processors.
+//! Shared reservations of a site, which belong to no job: an operator asks for them, and jobs that
+//! name them run on their processors.
 //!
-//! Each is a lease at the site, under a tag of ours that names no job
-//! ([`ReservationTag::shared`](crate::reserve::ReservationTag::shared)). What the site is to be
-//! asked follows from the record alone, so that the same is asked again after a restart.
+//! Each is a reservation at the site, under a tag of ours that names no job
+//! ([`ReservationTag::shared`](crate::reserve::ReservationTag::shared)). The next call to the site
+//! follows from the record alone, so that the same call is made again after a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,116 +18,114 @@ use crate::site::state::SiteRecord;
 use crate::site::together::{JointPart, JointState};
 use crate::units::{DurationMs, Timestamp};
 
-/// Shared reservations of a site that have not ended.
+/// The most shared reservations of a site that have not ended.
 pub const MAX_SHARED: usize = 32;
-/// Those that have ended and are kept to be looked at; the oldest goes first.
+/// The most that have ended and are kept to be shown; the oldest goes first.
 pub const ENDED_SHARED: usize = 16;
-/// Keys that one may be for.
+/// The most keys that one may be for.
 pub const MAX_ALLOWED: usize = 256;
 
-/// What an operator wants reserved.
+/// The terms of a shared reservation, as an operator asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedTerms {
-    /// What jobs call it.
+    /// The name by which jobs use it.
     pub name: ReservationName,
     /// Keys whose jobs may use it; none: every key's.
     pub allowed: BTreeSet<KeyName>,
-    /// How much.
     pub resources: Resources,
-    /// When its lease may begin.
+    /// The window for the beginning of the reserved span.
     pub window: StartWindow,
-    /// The lease begins so long before the start, so that wrappers come to their gates.
+    /// Time from the beginning of the reserved span to the start, so that wrappers come to their
+    /// gates.
     pub lead: DurationMs,
     /// From the start to the end.
     pub length: DurationMs,
-    /// The lease ends so long after the end.
+    /// Time from the end to the end of the reserved span.
     pub margin: DurationMs,
-    /// All sites that are to reserve, and what each is to, if there are several: all of them do, or
-    /// none.
+    /// All sites that are to reserve, with the resources of each, if there are several: all of them
+    /// do, or none.
     pub parts: BTreeMap<SiteName, Resources>,
-    /// How far apart the leases at several sites may begin.
+    /// The largest distance between the beginnings at several sites.
     pub tolerance: DurationMs,
 }
 
-/// A reservation that jobs share.
+/// A shared reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedReservation {
-    /// What was asked for; its length as it was extended.
+    /// The terms; their length includes extensions.
     pub wish: SharedTerms,
-    /// Its number among those of its site, by which the site knows it; never used again.
+    /// The number among those of its site, by which the site knows it; never used again.
     pub serial: Serial,
-    /// The key that had it made.
+    /// The key that asked for it.
     pub by: KeyName,
-    /// When its lease begins, once the site has said so.
+    /// The beginning of its reserved span, once the site has named it.
     pub granted: Option<Timestamp>,
-    /// How far it is.
     pub stage: SharedStage,
-    /// A job has made use of it, or waits to.
+    /// True if a job has used it, or waits to.
     pub used: bool,
-    /// What it is a part of, if there are several.
+    /// The joint reservation that it is a part of, if there are several.
     pub together: Option<JointPart>,
-    /// How often it was to last longer, as [`together`](crate::site::together) counts that.
+    /// The number of its extensions, as [`together`](crate::site::together) counts them.
     pub extension: u32,
 }
 
-/// How far a shared reservation is.
+/// The state of a shared reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SharedStage {
-    /// The site is asked for it.
+    /// It is requested from the site.
     Asked,
-    /// The site has granted it, and is told to keep it.
+    /// The site offers it, and gets a confirmation.
     Granted,
-    /// The site keeps it.
+    /// The site has confirmed it.
     Confirmed,
-    /// The site keeps it, and is asked to keep it longer.
+    /// The site has confirmed it, and is asked to extend it.
     Extending {
         /// From the start to the new end.
         length: DurationMs,
     },
-    /// It is given back.
+    /// It is being cancelled.
     Releasing(SharedEnd),
     /// Nothing of it is left at the site.
     Ended(SharedEnd),
 }
 
-/// Why there is no such reservation any more.
+/// The reason why a shared reservation ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SharedEnd {
-    /// The site said no.
+    /// The site refused.
     Refused {
-        /// From when on it may grant the same, if it said so.
+        /// The time from which it may grant the same, if it said so.
         next: Option<Timestamp>,
     },
     /// The site granted another start than was asked for.
     WrongStart,
-    /// The site has it no more.
+    /// The site has lost it.
     Lost,
-    /// No job made use of it for too long after its start: it was given back.
+    /// No job used it for too long after its start: it was cancelled.
     NoShow,
-    /// It was given back.
+    /// It was cancelled.
     Cancelled {
-        /// By which key.
+        /// The key that asked.
         by: KeyName,
     },
     /// Another site could not at that time: all are asked for a later one.
     AskedAnew,
 }
 
-/// What a site is asked about one.
+/// A call to a site about a shared reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SharedQuestion {
-    /// To grant it, if it has not yet.
+    /// Requests it, if it is not offered yet.
     Request,
-    /// To keep it.
+    /// Confirms it.
     Confirm,
-    /// To keep it for so long.
+    /// Extends it to this length.
     Extend(DurationMs),
-    /// To take it back.
+    /// Cancels it.
     Release,
 }
 
 impl SharedQuestion {
-    /// The names of all, as [`SharedQuestion::name`] gives them.
     pub const NAMES: [&str; 4] = [
         "RequestShared",
         "ConfirmShared",
@@ -135,7 +133,7 @@ impl SharedQuestion {
         "ReleaseShared",
     ];
 
-    /// Its name among the effects that crash points are named after.
+    /// The name among the effects that crash points are named after.
     pub fn name(self) -> &'static str {
         let [request, confirm, extend, release] = Self::NAMES;
         match self {
@@ -148,23 +146,23 @@ impl SharedQuestion {
 }
 
 impl SharedReservation {
-    /// When it begins for those who use it; as asked for until it is granted.
+    /// Returns the start for its users; as asked for until it is granted.
     pub fn start(&self) -> Timestamp {
         self.granted.unwrap_or(self.wish.window.earliest) + self.wish.lead
     }
 
-    /// When it ends for those who use it.
+    /// Returns the end for its users.
     pub fn until(&self) -> Timestamp {
         self.start() + self.wish.length
     }
 
-    /// What the site keeps free for it, once it has granted it.
+    /// Returns the span that the site keeps for it, once it has granted it.
     pub fn lease(&self) -> Option<Span> {
         self.granted
             .map(|from| Span::new(from, from + self.lease_length(self.wish.length)))
     }
 
-    /// Whether jobs can run in it, now or later.
+    /// Returns true if jobs can run in it, now or later.
     pub fn is_kept(&self, now: Timestamp) -> bool {
         let kept = matches!(
             self.stage,
@@ -173,23 +171,24 @@ impl SharedReservation {
         kept && self.accord() == JointState::Kept && !self.is_over(now)
     }
 
-    /// Whether nobody can run in it any more.
+    /// Returns true if no job can run in it any more.
     pub fn is_over(&self, now: Timestamp) -> bool {
         matches!(self.stage, SharedStage::Ended(_)) || self.lease().is_some_and(|l| l.to <= now)
     }
 
-    /// Whether something of it may be at the site, and is not to be taken for an orphan.
+    /// Returns true if something of it may be at the site, and must not be taken for an orphan.
     pub fn needs_lease(&self) -> bool {
         !matches!(self.stage, SharedStage::Ended(_))
     }
 
-    /// Whether jobs of this key may use it.
+    /// Returns true if jobs of this key may use it.
     pub fn serves(&self, key: &KeyName) -> bool {
         let allowed = &self.wish.allowed;
         allowed.is_empty() || allowed.contains(key) || bug(Bug::LetAllIn)
     }
 
-    /// When it is given back unless a job has made use of it by then: so long after its start.
+    /// Returns the time when it is cancelled unless a job has used it by then: this long after its
+    /// start.
     pub fn no_show_at(&self, patience: Option<DurationMs>) -> Option<Timestamp> {
         let waits = self.stage == SharedStage::Confirmed && !self.used;
         patience
@@ -197,8 +196,8 @@ impl SharedReservation {
             .map(|patience| self.start() + patience)
     }
 
-    /// Why no job of this key that waits for it will run in it, if none will. It may be another
-    /// one than there was under its name when the job was submitted, and be for other keys.
+    /// Returns why no job of this key that waits for it will run in it, if none will. Another
+    /// reservation may have taken its name since the job was submitted, and be for other keys.
     pub fn turns_away(&self, key: &KeyName, now: Timestamp) -> Option<&'static str> {
         if self.is_over(now) || matches!(self.stage, SharedStage::Releasing(_)) {
             Some("has ended")
@@ -207,11 +206,11 @@ impl SharedReservation {
         }
     }
 
-    /// What the site is to be asked.
+    /// Returns the next call to the site.
     pub fn question(&self) -> Option<SharedQuestion> {
         match self.stage {
             SharedStage::Asked => Some(SharedQuestion::Request),
-            // Not before every site has granted its part.
+            // Not before every site has offered its part.
             SharedStage::Granted if self.accord() == JointState::Looking => None,
             SharedStage::Granted => Some(SharedQuestion::Confirm),
             SharedStage::Extending { length } => Some(SharedQuestion::Extend(length)),
@@ -220,7 +219,7 @@ impl SharedReservation {
         }
     }
 
-    /// What is asked of the site for this length.
+    /// Builds the request to the site for this length.
     pub fn request(&self, length: DurationMs) -> ReservationRequest {
         ReservationRequest {
             resources: self.wish.resources.clone(),
@@ -234,7 +233,7 @@ impl SharedReservation {
         self.wish.lead + length + self.wish.margin
     }
 
-    /// What follows from an answer to its question.
+    /// Applies the answer to its call.
     fn answered(&mut self, outcome: ReservationOutcome) {
         let lost = || SharedStage::Ended(SharedEnd::Lost);
         self.stage = match (std::mem::replace(&mut self.stage, lost()), outcome) {
@@ -251,7 +250,7 @@ impl SharedReservation {
                 ReservationOutcome::Refused { next } | ReservationOutcome::Lost { next },
             ) => SharedStage::Ended(SharedEnd::Refused { next }),
             (SharedStage::Granted, ReservationOutcome::Done) => SharedStage::Confirmed,
-            // Moved, it is of no use to those who were told when it begins.
+            // A reservation that moved is of no use to users that were given the old start.
             (SharedStage::Extending { .. }, ReservationOutcome::Granted { start })
                 if self.granted != Some(start) =>
             {
@@ -261,7 +260,7 @@ impl SharedReservation {
                 self.wish.length = length;
                 SharedStage::Confirmed
             }
-            // It has less than it had agreed to, and cannot have it back.
+            // The site has less than it had agreed to, and the rest cannot be got back.
             (SharedStage::Extending { length }, ReservationOutcome::Refused { .. })
                 if length == self.wish.length =>
             {
@@ -278,24 +277,24 @@ impl SharedReservation {
 }
 
 impl SiteRecord {
-    /// The shared reservation with this name that has not ended, else the last that has.
+    /// Finds the shared reservation with this name that has not ended, else the last that has.
     pub fn shared_named(&self, name: &ReservationName) -> Option<&SharedReservation> {
         self.shared.iter().rfind(|shared| shared.wish.name == *name)
     }
 
-    /// The shared reservation with this number.
+    /// Finds the shared reservation with this number.
     pub fn shared_with(&self, serial: Serial) -> Option<&SharedReservation> {
         self.shared.iter().find(|shared| shared.serial == serial)
     }
 
-    /// What the site is to be asked next about its shared reservations.
+    /// Returns the next call to the site about its shared reservations.
     pub fn shared_question(&self) -> Option<(&SharedReservation, SharedQuestion)> {
         self.shared
             .iter()
             .find_map(|shared| Some((shared, shared.question()?)))
     }
 
-    /// The one of this name that is not over.
+    /// Finds the one of this name that is not over.
     pub(super) fn live(
         &self,
         name: &ReservationName,
@@ -310,7 +309,7 @@ impl SiteRecord {
     }
 }
 
-/// An operator wants one made.
+/// Decides on a new one that an operator asks for.
 pub(super) fn want(
     record: &SiteRecord,
     wish: SharedTerms,
@@ -345,8 +344,8 @@ pub(super) fn want(
     })
 }
 
-/// An operator wants one to end later. Not earlier: what runs in it may have been let in to run
-/// up to its end.
+/// Decides on a later end that an operator asks for. An earlier one is refused: a job that runs in
+/// it may have been let in to run up to its end.
 pub(super) fn extend(
     record: &SiteRecord,
     name: &ReservationName,
@@ -373,7 +372,7 @@ pub(super) fn extend(
     })
 }
 
-/// An operator gives one back.
+/// Decides on a cancellation that an operator asks for.
 pub(super) fn cancel(
     record: &SiteRecord,
     name: &ReservationName,
@@ -387,7 +386,7 @@ pub(super) fn cancel(
     }
 }
 
-/// The site answered, or is known not to have done what it was asked.
+/// Decides on an answer of the site, or on the knowledge that it did not do what it was asked.
 pub(super) fn answered(
     record: &SiteRecord,
     serial: Serial,
@@ -405,8 +404,8 @@ pub(super) fn answered(
         .collect()
 }
 
-/// The site does not have these any more, or has them for another time, as far as it was to keep
-/// them.
+/// Decides on reservations that the site has lost, or has for another time, as far as it was to
+/// keep them.
 pub(super) fn missing(
     record: &SiteRecord,
     gone: &BTreeSet<Serial>,
@@ -432,7 +431,7 @@ pub(super) fn missing(
     happened.collect()
 }
 
-/// What the site was to keep and does not any more, by this.
+/// Returns the reservation that the site was to keep, and that an event shows to be lost.
 pub(super) fn lost_by<'r>(
     record: &'r SiteRecord,
     what: &SiteHappening,
@@ -457,7 +456,7 @@ pub(super) fn lost_by<'r>(
     matches!(after.end(), Some(SharedEnd::Lost | SharedEnd::WrongStart)).then_some(before)
 }
 
-/// Somebody looked whether jobs make use of one whose time to be given back has come.
+/// Decides if one is cancelled whose time without use is over, after its use was checked.
 pub(super) fn looked_at(
     record: &SiteRecord,
     serial: Serial,
@@ -546,7 +545,7 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestam
         SiteHappening::SharedUnused { serial } => of(record, serial, &|shared| {
             shared.stage = SharedStage::Releasing(SharedEnd::NoShow);
         }),
-        // It is asked for what it should have.
+        // The next call asks for what it should have.
         SiteHappening::SharedChanged { serial } => of(record, serial, &|shared| {
             shared.stage = SharedStage::Extending {
                 length: shared.wish.length,
@@ -561,7 +560,8 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestam
     }
 }
 
-/// What has ended makes room: of the same name at once, of others when there are too many.
+/// Makes room by dropping reservations that have ended: of the same name at once, of others when
+/// there are too many.
 fn make_room(record: &mut SiteRecord, name: &ReservationName, at: Timestamp) {
     record
         .shared

@@ -1,4 +1,4 @@
-//! What is durable about a site.
+//! The durable record of a site.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,67 +17,65 @@ pub const REMEMBERED: usize = 256;
 pub const RECENT_ERRORS: usize = 5;
 /// Notifications owed at the same time; a newer one pushes out the oldest.
 pub const MAX_OWED: usize = 4;
-/// Maintenance windows of a site.
+/// The most maintenance windows of a site.
 pub const MAX_WINDOWS: usize = 32;
-/// How long a site waits for jobs to try it out that may run twice: then any job may. It would
-/// stay closed to the others for ever where no such job comes.
+/// Time for which only jobs that may run twice try a site out; then any job may. Without such jobs
+/// it would stay closed to the others for ever.
 pub const WAITS_FOR_RERUNNABLE: DurationMs = DurationMs(3_600_000);
-/// One site's durable record.
+/// The durable record of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteRecord {
-    /// Which site.
     pub site: SiteName,
-    /// Errors since the last component that ended without one; while the breaker is closed,
-    /// each of another job.
+    /// Errors since the last component that ended without one; while the breaker is closed, each of
+    /// another job.
     pub consecutive_errors: u32,
-    /// Jobs that have moved count and breaker since that, or since the breaker opened: a job
-    /// moves them by one. Oldest first; at most [`REMEMBERED`].
+    /// Jobs that have moved count and breaker since then, or since the breaker opened: a job moves
+    /// them by one. Oldest first; at most [`REMEMBERED`].
     pub erring_jobs: VecDeque<JobId>,
-    /// Whose jobs all errors in the count are; `None` if they are several owners', or it is not
-    /// known.
+    /// The owner whose jobs have all errors in the count; `None` if there are several owners, or it
+    /// is not known.
     pub accused: Option<KeyName>,
-    /// Whose job failed the latest probe since the breaker opened; `None` before the first.
+    /// The owner whose job failed the latest probe since the breaker opened; `None` before the
+    /// first.
     pub reopened_by: Option<KeyName>,
-    /// The probe of our own that is to tell whether they are the site's.
+    /// The probe of our own that decides if these errors are the site's.
     pub own_probe: Option<OwnProbe>,
-    /// Number of the latest of these; 0 before the first.
+    /// The number of the latest of these; 0 before the first.
     pub last_own_probe: Attempt,
-    /// Owners whose jobs stay away, the latest last; at most
+    /// Owners whose jobs are barred, the latest last; at most
     /// [`MAX_KEPT_OFF`](crate::site::owners::MAX_KEPT_OFF).
     pub kept_off: Vec<KeptOff>,
-    /// Whether its errors keep work away.
+    /// The breaker, which keeps work away after errors.
     pub breaker: Breaker,
-    /// What operators said.
+    /// The commands of operators that are in force.
     pub operator: Operator,
     /// Attempts whose outcome is in the count already, oldest first; at most [`REMEMBERED`].
     pub counted: VecDeque<AttemptId>,
     /// Latest errors, oldest first; at most [`RECENT_ERRORS`].
     pub recent_errors: VecDeque<ErrorDetail>,
-    /// Messages to its administrator that are not known to have been sent, oldest
-    /// first; at most [`MAX_OWED`].
+    /// Messages to its administrator that are not known to have been sent, oldest first; at most
+    /// [`MAX_OWED`].
     pub owed: VecDeque<Notification>,
-    /// Number of the latest notification; 0 before the first.
+    /// The number of the latest notification; 0 before the first.
     pub last_notification: NotificationId,
     /// Notifications pushed out by newer ones before they were sent.
     pub notifications_dropped: u64,
-    /// Reservations that belong to no job, oldest first.
+    /// Shared reservations, oldest first.
     pub shared: Vec<SharedReservation>,
-    /// Number of the latest of them; 0 before the first.
+    /// The number of the latest of them; 0 before the first.
     pub last_shared: Serial,
 }
 
-/// One attempt of a component, without the control plane's instance.
+/// An attempt of a component, without the control plane's instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId {
-    /// Its job.
     pub job: JobId,
-    /// Its component.
     pub component: ComponentIndex,
-    /// Which submission of the component.
+    /// The number of the submission of the component.
     pub attempt: Attempt,
 }
 
-/// Keeps work away from a site whose errors pile up, and lets it come back by degrees.
+/// The breaker keeps work away from a site whose errors pile up, and lets it come back by degrees.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Breaker {
     /// Work goes there.
@@ -85,28 +83,26 @@ pub enum Breaker {
     Closed,
     /// No new work goes there; what runs there runs on.
     Open {
-        /// Since when.
         since: Timestamp,
-        /// The first probe may be placed from then on.
+        /// The time from which the first probe may be placed.
         probe_at: Timestamp,
         /// Openings since it was last closed.
         trips: u32,
     },
-    /// A few jobs that may try it out are let in to see.
+    /// A few jobs that may try it out are let in.
     HalfOpen {
-        /// Since when.
         since: Timestamp,
-        /// How many jobs may try it out at the same time.
+        /// The number of jobs that may try it out at the same time.
         allowed: u32,
-        /// Their attempts that are under way.
+        /// Attempts of these jobs that are under way.
         running: BTreeSet<AttemptId>,
         /// Openings since it was last closed.
         trips: u32,
     },
 }
 
-/// How many jobs these attempts are of: those of one job count as one probe, for a job that
-/// only this site can take needs all of them to start.
+/// Counts the jobs of these attempts. Those of one job count as one probe, for a job that only this
+/// site can take needs all of them to start.
 pub fn probing_jobs(running: &BTreeSet<AttemptId>) -> u32 {
     let mut jobs: Vec<JobId> = running.iter().map(|attempt| attempt.job).collect();
     if bug(Bug::ProbeMore) {
@@ -128,8 +124,8 @@ impl Breaker {
         }
     }
 
-    /// From when on any job may try the site out, also one that must not run twice; `None` if
-    /// it is not to be tried out.
+    /// Returns the time from which any job may try the site out, also one that must not run twice;
+    /// `None` if it is not to be tried out.
     pub fn tried_by_any_from(&self) -> Option<Timestamp> {
         match self {
             Breaker::Closed => None,
@@ -139,7 +135,7 @@ impl Breaker {
         }
     }
 
-    /// Its name in answers and metrics.
+    /// The name in answers and metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Breaker::Closed => "closed",
@@ -149,47 +145,44 @@ impl Breaker {
     }
 }
 
-/// What operators said about a site.
+/// The commands of operators about a site that are in force.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Operator {
-    /// It is to be emptied: nothing new, and what waits leaves.
+    /// It is drained: it gets nothing new, and what waits leaves.
     pub draining: Option<IssuedBy>,
-    /// Nothing new is placed there; what is placed stays.
+    /// It is frozen: nothing new is placed there; what is placed stays.
     pub frozen: Option<IssuedBy>,
-    /// When it is looked after, by start; no two start at the same time.
+    /// Maintenance windows, by start; no two start at the same time.
     pub windows: Vec<Window>,
-    /// A verdict on the site that holds instead of the breaker's, for a while.
+    /// A state that holds instead of the breaker's, for a while.
     pub forced: Option<Forced>,
     /// The latest reset of its errors.
     pub reset: Option<IssuedBy>,
 }
 
-/// Who asked, and when.
+/// The key and the time of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IssuedBy {
     /// The key that asked.
     pub by: KeyName,
-    /// When.
     pub at: Timestamp,
 }
 
 /// A maintenance window: `from` is in it, `until` is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
-    /// Its start.
     pub from: Timestamp,
-    /// Its end.
     pub until: Timestamp,
     /// The key that set it.
     pub by: KeyName,
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: Arc<str>,
 }
 
-/// An operator's own verdict on a site, instead of the breaker's.
+/// A state that an operator forced on a site, instead of the breaker's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forced {
-    /// Take it as usable; else as unusable.
+    /// True for usable, false for unusable.
     pub usable: bool,
     /// It holds before this time.
     pub until: Timestamp,
@@ -197,46 +190,43 @@ pub struct Forced {
     pub by: KeyName,
 }
 
-/// One error of the site.
+/// An error of the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorDetail {
     /// The attempt that failed.
     pub attempt: AttemptId,
-    /// Of which class.
     pub class: FailureClass,
-    /// When it was recorded.
+    /// The time when it was recorded.
     pub at: Timestamp,
-    /// What happened, for people; at most [`crate::text::MAX_BYTES`].
+    /// The error, for people; at most [`crate::text::MAX_BYTES`].
     pub detail: Arc<str>,
 }
 
-/// A notification's number, per site, from 1.
+/// The number of a notification, per site, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NotificationId(pub u64);
 
 /// A message to the site's administrator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
-    /// Its number.
     pub id: NotificationId,
-    /// What it is about.
     pub kind: NotificationKind,
-    /// When it was decided.
+    /// The time of the decision.
     pub at: Timestamp,
-    /// One line for people.
+    /// The message in one line.
     pub text: Arc<str>,
-    /// What led to it, a line each; at most [`RECENT_ERRORS`].
+    /// The details that led to it, a line each; at most [`RECENT_ERRORS`].
     pub details: Vec<Arc<str>>,
 }
 
-/// What a notification is about.
+/// The subject of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NotificationKind {
-    /// Its errors piled up: it gets no new work.
+    /// The site's errors piled up: it gets no new work.
     Unusable,
     /// A probe failed: it stays without new work.
     ProbeFailed,
-    /// Its probes succeeded: it gets work again.
+    /// The site's probes succeeded: it gets work again.
     Usable,
     /// It does not answer.
     Unreachable,
@@ -244,14 +234,14 @@ pub enum NotificationKind {
     CredentialsExpired,
     /// It answers again.
     Answering,
-    /// A reservation there that jobs share was used by none, and is given back.
+    /// No job used a shared reservation there, so it is cancelled.
     NoShow,
-    /// It has no more what it was to keep for jobs that share it.
+    /// It has lost a shared reservation that it was to keep.
     ReservationLost,
 }
 
 impl NotificationKind {
-    /// Its name in the journal and in messages.
+    /// The name in the journal and in messages.
     pub fn as_str(self) -> &'static str {
         match self {
             NotificationKind::Unusable => "unusable",
@@ -267,7 +257,7 @@ impl NotificationKind {
 }
 
 impl SiteRecord {
-    /// A site of which nothing has been recorded.
+    /// Creates the record of a site without any event.
     pub fn new(site: SiteName) -> Self {
         Self {
             site,
@@ -290,24 +280,23 @@ impl SiteRecord {
         }
     }
 
-    /// Whether this attempt's outcome is in the count already. A job's owed
-    /// charge is settled once this holds.
+    /// Returns true if this attempt's outcome is in the count already. Then a job's owed charge is
+    /// settled.
     pub fn has_counted(&self, attempt: AttemptId) -> bool {
         self.counted.contains(&attempt)
     }
 
-    /// Whether an error of this job moves nothing any more: a job whose own doing ends its
+    /// Returns true if an error of this job moves nothing any more: a job whose own doing ends its
     /// attempts must not close a site.
     pub fn has_erred(&self, job: JobId) -> bool {
         self.erring_jobs.contains(&job)
     }
 
-    /// The latest error.
     pub fn last_error(&self) -> Option<&ErrorDetail> {
         self.recent_errors.back()
     }
 
-    /// The operator's verdict, if one holds at `now`.
+    /// Returns the forced state, if one holds at `now`.
     pub fn forced_at(&self, now: Timestamp) -> Option<&Forced> {
         self.operator
             .forced
@@ -315,7 +304,7 @@ impl SiteRecord {
             .filter(|forced| now < forced.until)
     }
 
-    /// The maintenance window that `now` is in; of several the one that ends last.
+    /// Returns the maintenance window that `now` is in; of several the one that ends last.
     pub fn window_at(&self, now: Timestamp) -> Option<&Window> {
         self.operator
             .windows

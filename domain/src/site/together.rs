@@ -1,11 +1,12 @@
-//! Reservations that jobs share at several sites: all of them reserve for about the same time, or
-//! none does.
+//! Joint reservations: shared reservations at several sites. All of them reserve for about the same
+//! time, or none does.
 //!
-//! Each site's record has a part. The part at the first site, by name, is the root: it alone decides
-//! whether there is a reservation, and the others follow what is durable there. The sites are asked
-//! one after the other, in the order of their names, so that two who want the same sites never wait
-//! for each other. What a part does next follows from the records alone, and is told to its own site's
-//! record as a [`JointStep`]: whoever was killed takes the same step again, and nothing is left behind.
+//! Each site's record has a part. The part at the first site, by name, is the root. It alone
+//! decides if there is a reservation, and the others follow what is durable there. The sites are
+//! called one after the other, in the order of their names, so that two reservations of the same
+//! sites never wait for each other. The next move of a part follows from the records alone, and
+//! goes to its own site's record as a [`JointStep`]: an actor that was killed takes the same step again,
+//! and nothing is left behind.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,90 +18,82 @@ use crate::site::shared::{SharedEnd, SharedReservation, SharedStage, SharedTerms
 use crate::site::state::SiteRecord;
 use crate::units::{DurationMs, Timestamp};
 
-/// Starts that are tried until all sites agree.
+/// The most starts that are tried until all sites agree.
 pub const MAX_TRIES: u32 = 32;
-/// Sites that one may be at.
+/// The most sites of a joint reservation.
 pub const MAX_PARTS: usize = 32;
 
-/// What the parts of one reservation know of each other.
+/// The knowledge that the parts of one joint reservation have of each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JointPart {
     /// The number of the root at its site: each start that is tried has another one.
     pub root: Serial,
     /// Starts that were tried before.
     pub tries: u32,
-    /// How far all of them are, as this part knows.
+    /// The state of all of them, as this part knows it.
     pub accord: JointState,
 }
 
-/// How far the parts are with each other.
+/// The state of the parts together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JointState {
-    /// Sites are asked; if one says no, all is given back.
+    /// Sites are asked; if one refuses, all is cancelled.
     Looking,
-    /// All have granted their parts, and are told to keep them.
+    /// All offer their parts, and get a confirmation.
     Agreed,
-    /// All keep them. What one loses from now on leaves the others as they are.
+    /// All have confirmed them. If one loses its part from now on, the others stay as they are.
     Kept,
 }
 
-/// What a site's record does next because of the others.
+/// The next step of a site's record that follows from the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JointStep {
-    /// Its part is to be asked for.
+    /// Requests its part.
     Join {
-        /// What the root's wish is at this site.
+        /// The terms of the root for this site.
         wish: Box<SharedTerms>,
         /// The root's number.
         root: Serial,
-        /// The key that had it made.
+        /// The key that asked for the reservation.
         by: KeyName,
     },
-    /// All are to be asked for a later start.
+    /// Requests a later start at all sites.
     Again {
         /// The root's number up to now.
         serial: Serial,
         /// The earliest start.
         from: Timestamp,
     },
-    /// All have come further.
+    /// Notes a new state of all parts.
     Settle {
-        /// This site's part.
+        /// The number of this site's part.
         serial: Serial,
-        /// How far.
+        /// The new state.
         accord: JointState,
     },
-    /// Its part goes back.
-    Leave {
-        /// Which.
-        serial: Serial,
-        /// Why.
-        why: SharedEnd,
-    },
-    /// Its part is to last as long as another does.
+    /// Cancels its part.
+    Leave { serial: Serial, why: SharedEnd },
+    /// Extends its part, as another is extended.
     Extend {
-        /// Which.
         serial: Serial,
         /// From its start to its end.
         length: DurationMs,
-        /// Which extension this is.
+        /// The number of the extension.
         number: u32,
         /// The key that asked for it.
         by: KeyName,
     },
-    /// Its part is for the same keys as the first is.
+    /// Allows the same keys for its part as the first part has.
     Allow {
-        /// Which.
         serial: Serial,
-        /// Those keys.
         allowed: BTreeSet<KeyName>,
-        /// The key that had it made.
+        /// The key that asked for the reservation.
         by: KeyName,
     },
 }
 
 impl JointPart {
-    /// Of a root with this number, after so many tries.
+    /// Starts with a root of this number, after so many tries.
     pub fn new(root: Serial, tries: u32) -> Self {
         Self {
             root,
@@ -111,13 +104,14 @@ impl JointPart {
 }
 
 impl SharedReservation {
-    /// How far its parts are; one that has none is whole.
+    /// The state of its parts; one that has none counts as [`Accord::Kept`].
     pub fn accord(&self) -> JointState {
         self.together
             .map_or(JointState::Kept, |together| together.accord)
     }
 
-    /// The number of an extension that an operator orders; odd, and what takes one back is even.
+    /// Returns the number of an extension that an operator asks for. It is odd; the even one after
+    /// it takes it back.
     pub(super) fn ordered_extension(&self) -> u32 {
         (self.extension + 1) | 1
     }
@@ -126,7 +120,7 @@ impl SharedReservation {
         self.wish.parts.keys().next()
     }
 
-    /// Whether both are parts of one reservation, at the same start that is tried.
+    /// Returns true if both are parts of one reservation, for the same start that is tried.
     fn is_with(&self, other: &Self) -> bool {
         let root = |shared: &Self| shared.together.map(|together| together.root);
         self.together.is_some()
@@ -135,7 +129,7 @@ impl SharedReservation {
             && self.wish.name == other.wish.name
     }
 
-    /// Why it goes back or has, if it does.
+    /// The reason why it is cancelled or has ended, if so.
     pub fn end(&self) -> Option<&SharedEnd> {
         match &self.stage {
             SharedStage::Releasing(why) | SharedStage::Ended(why) => Some(why),
@@ -148,15 +142,15 @@ impl SharedReservation {
     }
 }
 
-/// How a site's record is found.
+/// The lookup of a site's record by name.
 pub type Find<'f, 'v> = &'f dyn Fn(&SiteName) -> Option<&'v SiteRecord>;
 
-/// All parts of one reservation that are known, by site; one that is at one site has one.
+/// All known parts of one reservation, by site; a reservation at one site has one.
 #[derive(Debug, Clone)]
 pub struct JointReservation<'v>(Vec<(&'v SiteName, &'v SharedReservation)>);
 
 impl<'v> JointReservation<'v> {
-    /// That which this is a part of.
+    /// Collects the parts of the reservation that this one belongs to.
     pub fn of(site: &'v SiteName, shared: &'v SharedReservation, find: Find<'_, 'v>) -> Self {
         if shared.together.is_none() {
             return Self(vec![(site, shared)]);
@@ -169,18 +163,17 @@ impl<'v> JointReservation<'v> {
         Self(parts.collect())
     }
 
-    /// All parts.
     pub fn parts(&self) -> &[(&'v SiteName, &'v SharedReservation)] {
         &self.0
     }
 
-    /// The part that orders go to: the first that has not ended, else the first.
+    /// Returns the part that commands go to: the first that has not ended, else the first.
     pub fn leader(&self, now: Timestamp) -> Option<(&'v SiteName, &'v SharedReservation)> {
         let live = self.0.iter().find(|(_, part)| part.is_live(now));
         live.or(self.0.first()).copied()
     }
 
-    /// Parts in which jobs can run, now or later.
+    /// Lists the parts in which jobs can run, now or later.
     pub fn kept(
         &self,
         now: Timestamp,
@@ -191,7 +184,7 @@ impl<'v> JointReservation<'v> {
             .filter(move |(_, part)| part.is_kept(now))
     }
 
-    /// Those that have not ended, else all.
+    /// Lists those that have not ended, else all.
     fn relevant(&self, now: Timestamp) -> impl Iterator<Item = &'v SharedReservation> {
         let any = self.0.iter().any(|(_, part)| part.is_live(now));
         self.0
@@ -200,7 +193,7 @@ impl<'v> JointReservation<'v> {
             .filter(move |part| !any || part.is_live(now))
     }
 
-    /// When all parts that are left have begun.
+    /// Returns the time when all parts that are left have begun.
     pub fn start(&self, now: Timestamp) -> Timestamp {
         self.relevant(now)
             .map(SharedReservation::start)
@@ -210,12 +203,12 @@ impl<'v> JointReservation<'v> {
 
     /// When the first of the parts that are left ends.
     pub fn until(&self, now: Timestamp) -> Timestamp {
-        // Each is longer by what their starts may lie apart.
+        // Each is longer by the distance that their starts may have.
         let shortest = self.relevant(now).map(|part| part.wish.length).min();
         self.start(now) + shortest.unwrap_or_default()
     }
 
-    /// Whether a site is being asked to have its part last longer, or will be.
+    /// Returns true if a site is being asked to extend its part, or will be.
     pub fn is_extending(&self, now: Timestamp) -> bool {
         let extends = |part: &SharedReservation| {
             matches!(part.stage, SharedStage::Extending { .. }) && part.is_kept(now)
@@ -231,7 +224,7 @@ impl<'v> JointReservation<'v> {
     }
 }
 
-/// What the record of a site does next because of others, by what is durable.
+/// Returns the next step of a site's record that follows from the durable records of others.
 pub fn due<'v>(
     own: &SiteRecord,
     all: impl Iterator<Item = &'v SiteRecord>,
@@ -295,7 +288,7 @@ impl<'p, 'v> Others<'p, 'v> {
         (self.part.accord() != accord).then_some(JointStep::Settle { serial, accord })
     }
 
-    /// The root goes on when all have come as far, and gives all up when one has not.
+    /// Moves the root on when all have come as far, and gives all up when one has not.
     fn lead(&self) -> Option<JointStep> {
         let ended = self.others.iter().find_map(|(_, other)| other.end());
         if let Some(why) = ended {
@@ -314,7 +307,7 @@ impl<'p, 'v> Others<'p, 'v> {
         }
     }
 
-    /// One cannot: perhaps all can later.
+    /// Reacts to a part that has ended: perhaps all sites can reserve later.
     fn after(&self, why: &SharedEnd) -> Option<JointStep> {
         let SharedEnd::Refused { next: Some(next) } = why else {
             return self.leave(why.clone());
@@ -334,7 +327,7 @@ impl<'p, 'v> Others<'p, 'v> {
         }
     }
 
-    /// The others do as the root does.
+    /// Follows the root, in a part that is not the root.
     fn follow_root(&self) -> Option<JointStep> {
         let root = self
             .others
@@ -350,7 +343,7 @@ impl<'p, 'v> Others<'p, 'v> {
         }
     }
 
-    /// What somebody wanted of one part is done with all.
+    /// Applies to this part what was asked for another: a cancellation, an extension, other keys.
     fn keep_in_step(&self, now: Timestamp) -> Option<JointStep> {
         let mut ends = self.others.iter().filter_map(|(_, other)| other.end());
         if let Some(why) = ends
@@ -366,7 +359,7 @@ impl<'p, 'v> Others<'p, 'v> {
                 let asked = other.extension == part.extension && other.stage == part.stage;
                 asked && other.wish.length != part.wish.length
             });
-            // One of them did not let it last so long: nobody keeps for more than all.
+            // A site refused the extension: no part is kept longer than all.
             let (_, shorter) = shorter.filter(|_| part.extension % 2 == 1)?;
             return self.extend(shorter.wish.length, part.extension + 1, &part.by);
         };
@@ -400,7 +393,7 @@ impl<'p, 'v> Others<'p, 'v> {
     }
 }
 
-/// A site's part is asked for once all sites before it have granted theirs.
+/// Requests a site's part once all sites before it offer theirs.
 fn joins<'v>(
     own: &SiteRecord,
     home: &'v SiteRecord,
@@ -440,7 +433,7 @@ fn joins<'v>(
     })
 }
 
-/// What happens by a step, if it still fits.
+/// Returns the events of a step, if it still fits.
 pub(super) fn stepped(record: &SiteRecord, step: JointStep) -> Vec<SiteHappening> {
     let next = Serial(record.last_shared.0 + 1);
     let live = |serial: Serial| {

@@ -1,4 +1,4 @@
-//! What can be asked of a copy, and what the shell tells it.
+//! Commands to a copy, and reports from the shell.
 
 use std::sync::Arc;
 
@@ -8,57 +8,55 @@ use crate::transfer::event::TryBlame;
 use crate::transfer::state::{Nonce, TrySource};
 use crate::units::DurationMs;
 
-/// A command to one copy.
+/// A command to a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyCommand {
     /// At least one job needs it, or another copy reads from it.
     Need,
     /// Nobody needs it any more.
     NoLongerNeeded,
-    /// Look at the clock.
+    /// The clock may have made something due.
     Look,
     /// This source was chosen for the next try.
     Begin {
-        /// Where from.
+        /// The source to copy from.
         source: TrySource,
         /// Drawn; not used if partial data from the same source can be resumed.
         nonce: Nonce,
     },
     /// There is no source for the next try.
     NoSource {
-        /// Waiting does not help: all sources failed, or there is none. Else they
-        /// only do not answer now.
+        /// True if waiting does not help: all sources failed, or there is none. Else they only do
+        /// not answer now.
         hopeless: bool,
-        /// Why, for people.
+        /// The reason, for people.
         detail: Arc<str>,
     },
-    /// The order to copy was answered.
+    /// The site answered the request to copy.
     StartAnswered {
-        /// Of which try.
+        /// The nonce of the try.
         nonce: Nonce,
-        /// How.
         answer: StartAnswer,
     },
-    /// The site was asked how the copy is doing.
+    /// The site reported the state of the copy.
     Observed {
-        /// Which try.
+        /// The nonce of the try.
         nonce: Nonce,
-        /// What was seen.
         seen: SeenCopy,
     },
-    /// The order to stop was carried out.
+    /// The process of a try was stopped.
     StopConfirmed {
-        /// Of which try.
+        /// The nonce of the try.
         nonce: Nonce,
     },
     /// Partial data is gone.
     DiscardConfirmed {
-        /// Of which try.
+        /// The nonce of the try.
         nonce: Nonce,
     },
     /// The content is gone from the site.
     DeleteConfirmed {
-        /// The nonce that the order to delete carried.
+        /// The nonce that the request to delete carried.
         nonce: Nonce,
     },
     /// The site answered that it still has content that was to be deleted.
@@ -73,39 +71,39 @@ pub enum CopyCommand {
     },
 }
 
-/// How a site answered an order to copy.
+/// The answer of a site to a request to copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartAnswer {
-    /// It was taken.
+    /// The site accepted it.
     Taken,
-    /// Perhaps it was taken: watching it will tell.
+    /// The site may have accepted it: watching the copy will show that.
     Unknown,
-    /// The destination said no, as on a full disk.
+    /// The destination refused, as on a full disk.
     Refused(Arc<str>),
 }
 
-/// What was seen of a copy at its site.
+/// The state of a copy as seen at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SeenCopy {
     /// Neither a process nor data under this nonce.
     Absent,
-    /// A process is at it.
+    /// A process works on it.
     Running {
-        /// For how long nothing has arrived, see [`crate::transfer::progress::TryProgress`].
+        /// Time without any new data, see [`crate::transfer::progress::TryProgress`].
         unchanged_for: DurationMs,
     },
-    /// Whole, checked, and in the content store.
+    /// The content is whole, checked, and in the content store.
     Complete,
     /// The process ended without completing.
     Failed {
-        /// Where the fault is.
+        /// The side that is at fault.
         blame: TryBlame,
-        /// What happened.
+        /// The error, for people.
         detail: Arc<str>,
     },
 }
 
-/// Why a command changes nothing.
+/// The reason why a command changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum CopyRejection {

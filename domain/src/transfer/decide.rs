@@ -1,4 +1,4 @@
-//! What follows from a command to a copy.
+//! The events that follow from a command to a copy.
 
 use std::sync::Arc;
 
@@ -72,8 +72,8 @@ pub fn decide(
         .collect())
 }
 
-/// When nobody's copy is stopped, deleted or given up; `None` while it is needed,
-/// or while something else has to happen first.
+/// Returns the time when an unneeded copy is stopped, deleted or given up; `None` while it is
+/// needed, or while something else has to happen first.
 pub(super) fn expires_at(record: &CopyRecord, parameters: &CopyParameters) -> Option<Timestamp> {
     let needed = |phase: &CopyPhase| matches!(phase, CopyPhase::Ready { .. });
     let since = match record.usage {
@@ -101,7 +101,7 @@ struct CopyDecider<'a> {
 }
 
 impl CopyDecider<'_> {
-    /// What is not there stays away: no try is left that could still bring it.
+    /// Returns true if missing content stays missing: no try is left that could still bring it.
     fn is_final(&self) -> bool {
         self.record.leftovers.is_empty()
     }
@@ -119,7 +119,8 @@ impl CopyDecider<'_> {
         }
     }
 
-    /// The next try may begin: the copy waits for one, is needed, and its time has come.
+    /// Checks that the next try may begin: the copy waits for one, is needed, and its time has
+    /// come.
     fn check_turn(&self) -> Result<Option<&Try>, CopyRejection> {
         let CopyPhase::Waiting {
             not_before, resume, ..
@@ -139,7 +140,7 @@ impl CopyDecider<'_> {
         Ok(resume.as_ref())
     }
 
-    /// A try that ended without blame is resumed if it is to be the same source again.
+    /// Begins a try. A try that ended without blame is resumed if the source is the same again.
     fn begin(&self, source: TrySource, nonce: Nonce) -> CopyDecision {
         let resume = self.check_turn()?;
         if self.record.trouble.excluded.contains(&source.site) {
@@ -185,8 +186,9 @@ impl CopyDecider<'_> {
         }
     }
 
-    /// Whole is whole, also if it was to be stopped. Anything else that is seen while
-    /// an order to start or to stop is unanswered may be from before it.
+    /// Applies what was seen of a copy. A whole copy is whole, also if it was to be stopped.
+    /// Anything else that is seen while a request to start or to stop is unanswered may be from
+    /// before it.
     fn observed(&self, nonce: Nonce, seen: SeenCopy) -> CopyDecision {
         let (order, watched) = match &self.record.phase {
             CopyPhase::Copying { order, started, .. } => (order, *started),
@@ -224,8 +226,9 @@ impl CopyDecider<'_> {
         }
     }
 
-    /// The source's fault: another replica, at once. The process's: again, after a
-    /// while. The destination's: the same, and after some tries the jobs are told.
+    /// Decides on a failed try. A fault of the source: another replica, at once. Of the process:
+    /// again, after a while. Of the destination: the same, and after some tries the jobs get a
+    /// report.
     fn failed(&self, nonce: Nonce, blame: TryBlame, detail: &Arc<str>) -> CopyEventKind {
         let trouble = &self.record.trouble;
         let blame = self.suspect(blame);
@@ -245,8 +248,8 @@ impl CopyDecider<'_> {
         }
     }
 
-    /// After some tries a failure that nobody can explain is laid on the source, so
-    /// that another replica is tried, and the jobs are told when there is none.
+    /// Blames the source for a failure that nobody can explain, after some tries. Then another
+    /// replica is tried, and the jobs get a report when there is none.
     fn suspect(&self, blame: TryBlame) -> TryBlame {
         let suspicious =
             self.record.trouble.tries.saturating_add(1) >= self.parameters.max_process_tries;

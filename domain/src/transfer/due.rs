@@ -1,4 +1,4 @@
-//! What a copy asks the shell to do, and when to look again.
+//! The effects of a copy that are due, and the time of the next.
 
 use std::collections::BTreeSet;
 
@@ -9,34 +9,32 @@ use crate::transfer::parameters::CopyParameters;
 use crate::transfer::state::{CopyPhase, CopyRecord, MAX_LEFTOVERS, Nonce, Try};
 use crate::units::Timestamp;
 
-/// What the shell is to do for a copy. Each may be done again: the site's port makes
-/// every one of them harmless to repeat.
+/// An effect, which the shell carries out for a copy. The site's port makes each of them harmless
+/// to repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyEffect {
-    /// Its time has come: tell `LookAgain`.
+    /// Send `LookAgain`: its time has come.
     Look,
-    /// Choose a source other than these, and tell `Begin` or `NoSource`.
+    /// Choose a source other than these, and send `Begin` or `NoSource`.
     ChooseSource {
         /// Sites that failed as sources.
         excluded: BTreeSet<SiteName>,
         /// The try whose partial data can be used again, if its source is chosen.
         resume: Option<Try>,
     },
-    /// Order the site to copy, and tell `StartAnswered`.
+    /// Request the copy from the site, and send `StartAnswered`.
     StartCopy(Try),
-    /// Ask how it is doing, now and then, and tell `Observed`.
+    /// Ask for its state now and then, and send `Observed`.
     WatchCopy(Try),
-    /// Stop it, keep its data, and tell `StopConfirmed`.
+    /// Stop it, keep its data, and send `StopConfirmed`.
     StopCopy(Try),
-    /// Stop it if it runs, discard its data, and tell `DiscardConfirmed`.
+    /// Stop it if it runs, discard its data, and send `DiscardConfirmed`.
     DiscardPartial(Try),
-    /// It was to be deleted and is needed again: ask whether it is still there, once no try and
-    /// no earlier order to delete can take effect any more, and tell `FoundThere` or
-    /// `FoundMissing`.
+    /// Ask if it is still there, for it was to be deleted and is needed again. Only once no try and
+    /// no earlier request to delete can take effect any more. Send `FoundThere` or `FoundMissing`.
     CheckContent(Nonce),
-    /// Delete the content, and tell `DeleteConfirmed` with this nonce.
+    /// Delete the content, and send `DeleteConfirmed` with this nonce.
     DeleteContent {
-        /// What.
         digest: Digest,
         /// Tells this deletion from an earlier one.
         nonce: Nonce,
@@ -44,7 +42,7 @@ pub enum CopyEffect {
 }
 
 impl CopyEffect {
-    /// Names of all kinds that ask something of a site; crash points are generated from them.
+    /// The names of all kinds that make a call to a site; crash points are generated from them.
     pub const NAMES: [&'static str; 5] = [
         "StartCopy",
         "WatchCopy",
@@ -53,7 +51,6 @@ impl CopyEffect {
         "DeleteContent",
     ];
 
-    /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
             CopyEffect::Look => "Look",
@@ -68,7 +65,7 @@ impl CopyEffect {
     }
 }
 
-/// Effects that are due.
+/// Lists the effects that are due.
 pub fn due(record: &CopyRecord, parameters: &CopyParameters, now: Timestamp) -> Vec<CopyEffect> {
     let expired = expires_at(record, parameters).filter(|at| *at <= now);
     let discards = record.leftovers.iter().map(|(nonce, source)| {
@@ -120,12 +117,12 @@ fn of_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
     }
 }
 
-/// Whether it is planted that a copy is deleted while it is needed.
+/// Returns true if a planted bug deletes copies while they are needed.
 pub fn deletes_needed() -> bool {
     bug(Bug::DeleteOvertaken) || bug(Bug::DeleteNeeded)
 }
 
-/// When something becomes due by the clock alone.
+/// Returns the time when something becomes due by the clock alone.
 pub fn next_wake(
     record: &CopyRecord,
     parameters: &CopyParameters,

@@ -1,87 +1,87 @@
-//! What happened to a copy; journalled. Progress is not: it can be seen again.
+//! The events of a copy, which are journalled. Progress is not: it can be seen again.
 
 use std::sync::Arc;
 
 use crate::transfer::state::{Nonce, Try};
 use crate::units::Timestamp;
 
-/// One event with its time.
+/// An event with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyEvent {
-    /// When it was decided.
+    /// The time of the decision.
     pub at: Timestamp,
-    /// What happened.
+    /// The event.
     pub what: CopyEventKind,
 }
 
-/// What happened.
+/// The event of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyEventKind {
-    /// Someone needs it.
+    /// A job or another copy needs it.
     CopyNeeded,
     /// Nobody needs it any more; what there is stays for a while.
     CopyReleased,
-    /// A source was chosen: it is to be copied from there. Partial data of an
-    /// earlier try under another nonce is to be discarded.
+    /// A source was chosen for a try. Partial data of an earlier try under another nonce is to be
+    /// discarded.
     CopyOrdered(Try),
     /// There is no source to copy from now.
     SourceMissing {
-        /// The jobs are told: all sources failed, or there is none.
+        /// True if all sources failed, or there is none: the jobs get a report.
         hopeless: bool,
-        /// Why, for people.
+        /// The reason, for people.
         detail: Arc<str>,
-        /// Looked for again then.
+        /// The time of the next search for a source.
         retry_at: Timestamp,
     },
-    /// The site took the order, or may have.
+    /// The site accepted the request, or may have.
     CopyStarted,
     /// The try failed.
     TryFailed {
-        /// Where the fault is.
+        /// The side that is at fault.
         blame: TryBlame,
-        /// What happened.
+        /// The error, for people.
         detail: Arc<str>,
-        /// Tried again then.
+        /// The time of the next try.
         retry_at: Timestamp,
-        /// The jobs are told that it cannot be had.
+        /// True if the jobs get the report that it cannot be had.
         give_up: bool,
     },
-    /// It stands still: the process is to be stopped, its data kept.
+    /// It stands still: the process is to be stopped, and its data kept.
     CopyStalled {
-        /// What was seen.
+        /// The last state that was seen.
         detail: Arc<str>,
     },
-    /// Nobody has needed it for long enough: the process is to be stopped, its data kept.
+    /// Nobody has needed it for long enough: the process is to be stopped, and its data kept.
     StopDecided,
     /// The process is stopped.
     CopyStopped {
-        /// Tried again then, if still needed.
+        /// The time of the next try, if it is still needed.
         retry_at: Timestamp,
     },
-    /// Nobody has needed it for long enough to try again: whatever there may be of it
-    /// is to be discarded and deleted. A try that was to be stopped may have completed.
+    /// Nobody has needed it for long enough to try again: all that may be left of it is to be
+    /// discarded and deleted. A try that was to be stopped may have completed.
     CopyAbandoned,
     /// Partial data is gone from the site.
     PartialDiscarded {
-        /// Of which try.
+        /// The nonce of the try.
         nonce: Nonce,
     },
-    /// Whole and checked.
+    /// It is whole and checked.
     CopyCompleted,
-    /// It was ready, and is not there any more.
+    /// It was ready, and is gone.
     CopyLost {
-        /// What was seen.
+        /// The state that was seen.
         detail: Arc<str>,
     },
     /// Nobody has needed it for long enough: it is to be deleted.
     DeletionDecided,
-    /// Somebody came to need it before anything was deleted: it stays.
+    /// A job or another copy came to need it before anything was deleted: it stays.
     DeletionRevoked,
     /// It is gone from the site.
     CopyDeleted,
 }
 
-/// Where the fault of a failed try is, as far as it is known.
+/// The side that is at fault for a failed try, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TryBlame {
     /// The source could not be read, is short, or has another digest.
@@ -93,7 +93,7 @@ pub enum TryBlame {
 }
 
 impl TryBlame {
-    /// Its name in answers and metrics.
+    /// The name in answers and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             TryBlame::Source => "source",
@@ -104,7 +104,7 @@ impl TryBlame {
 }
 
 impl CopyEventKind {
-    /// Its name in the journal and in the event stream.
+    /// The name in the journal and in the event stream.
     pub fn name(&self) -> &'static str {
         match self {
             CopyEventKind::CopyNeeded => "CopyNeeded",

@@ -1,4 +1,4 @@
-//! The copy's record after an event.
+//! The effect of an event on a copy's record.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::transfer::event::{CopyEvent, CopyEventKind, TryBlame};
 use crate::transfer::state::{CopyPhase, CopyRecord, CopyTrouble, Nonce, Try, Usage};
 use crate::units::Timestamp;
 
-/// Applies an event. Total: what was journalled is never refused.
+/// Applies an event. Total: an event in the journal is never refused.
 pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
     let at = event.at;
     match &event.what {
@@ -91,7 +91,7 @@ fn abandon(record: &mut CopyRecord, at: Timestamp) {
     }
 }
 
-/// There is nothing of it, and nothing that went wrong matters to who wants it anew.
+/// Makes the copy absent. Earlier faults do not matter to a later need.
 fn forget(record: &mut CopyRecord) {
     record.phase = CopyPhase::Absent;
     record.trouble = CopyTrouble::default();
@@ -128,7 +128,7 @@ fn want_anew(record: &mut CopyRecord, at: Timestamp) {
     };
 }
 
-/// A try with another nonce takes the place of one that could have been resumed.
+/// Begins a try. One with another nonce replaces a try that could have been resumed.
 fn begin(record: &mut CopyRecord, order: &Try, at: Timestamp) {
     if record.current_try() != Some(order) {
         leave_partial(record);
@@ -164,14 +164,15 @@ fn fail(record: &mut CopyRecord, blame: TryBlame, detail: &Arc<str>) {
     }
 }
 
-/// What cannot be resumed is to be discarded.
+/// Marks what cannot be resumed as data to discard.
 fn leave_partial(record: &mut CopyRecord) {
     if let Some(order) = record.current_try().cloned() {
         record.leftovers.insert(order.nonce, order.source);
     }
 }
 
-/// Content that came from an earlier try was seen: data of the latest one may be left.
+/// Notes leftovers of the latest try: content from an earlier one was seen, so data of the latest
+/// may be left.
 fn leave_latest(record: &mut CopyRecord) {
     if let Some(latest) = record.latest.clone() {
         record.leftovers.insert(latest.nonce, latest.source);
@@ -187,7 +188,7 @@ fn stop(record: &mut CopyRecord, at: Timestamp) {
     }
 }
 
-/// Waits for the next try. What is given up is forgiven: it begins afresh then.
+/// Waits for the next try. A copy that is given up begins afresh then, its faults forgiven.
 fn wait(
     record: &mut CopyRecord,
     resume: Option<Try>,

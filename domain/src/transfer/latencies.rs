@@ -6,23 +6,23 @@ use super::rates::share_left;
 use crate::ids::SiteName;
 use crate::units::{DurationMs, DurationUs, Timestamp};
 
-/// A pair that was not measured for so many intervals counts as not measured.
+/// Intervals without a measurement after which a pair counts as not measured.
 const EXPIRY_INTERVALS: u64 = 6;
 /// The weight of a new measurement, so large that old ones survive their decay.
 const WHOLE: u128 = 1_000_000;
 
-/// What sites measured of the way from one to another.
+/// The measured latency from one site to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeasuredLatency {
     /// Half of the round trips' mean, each with the weight of its age.
     pub latency: DurationUs,
-    /// When the latest of them was measured.
+    /// The time of the latest measurement.
     pub at: Timestamp,
-    /// How many there were in a row, none of them expired before the next.
+    /// The number of measurements in a row, none of them expired before the next.
     pub measurements: u32,
 }
 
-/// Round trips of each pair of sites (from, to). Volatile: measured anew after a start.
+/// The round trips of each pair of sites (from, to). Volatile: measured again after a start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Latencies {
     /// A measurement counts half as much after this time; 0: nothing is measured.
@@ -32,7 +32,7 @@ pub struct Latencies {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LatencySums {
-    /// Microseconds of round trips, weighted.
+    /// Weighted round trips, in microseconds.
     us: u128,
     weight: u128,
     at: Timestamp,
@@ -40,7 +40,7 @@ struct LatencySums {
 }
 
 impl Latencies {
-    /// Nothing measured yet; each pair is measured once in this time.
+    /// Starts without a measurement; each pair is to be measured once in this time.
     pub fn new(interval: DurationMs) -> Self {
         Self {
             interval,
@@ -48,7 +48,7 @@ impl Latencies {
         }
     }
 
-    /// A message went there and came back in this time.
+    /// Counts the round trip of a message.
     pub fn observe(&mut self, pair: (SiteName, SiteName), round_trip: DurationUs, now: Timestamp) {
         let before = self
             .pairs
@@ -71,14 +71,14 @@ impl Latencies {
         self.pairs.insert(pair, sums);
     }
 
-    /// What was measured of a pair, if that is not too old. Between two measurements it
-    /// stays as it is: all of them age alike.
+    /// Returns the latency of a pair, if it is not too old. It stays as it is between two
+    /// measurements: all of them age alike.
     pub fn get(&self, from: &SiteName, to: &SiteName, now: Timestamp) -> Option<MeasuredLatency> {
         let sums = self.pairs.get(&(from.clone(), to.clone()))?;
         self.counts(sums, now).then(|| sums.measured())
     }
 
-    /// From when on a measurement is too old.
+    /// Returns the time from which on a measurement is too old.
     pub fn expires(&self, measured: &MeasuredLatency) -> Timestamp {
         measured.at + self.expiry()
     }

@@ -1,4 +1,4 @@
-//! Bandwidth between sites, and what it makes of transfers.
+//! Bandwidth between sites, and the transfer times that follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ pub struct Links {
     by_source: BTreeMap<SiteName, BTreeMap<SiteName, BitsPerSecond>>,
 }
 
-/// A source, and how long it takes from there.
+/// A source, and the transfer time from there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
-    /// Where from.
+    /// The source to copy from.
     pub source: TrySource,
     /// Estimated time for the whole content.
     pub time: DurationMs,
@@ -26,24 +26,23 @@ pub struct Chosen {
 /// Content that a component needs, and the sites that have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContentNeed<'a> {
-    /// What.
     pub content: Content,
-    /// Where it is.
+    /// The sites that have it.
     pub sites: &'a [SiteName],
 }
 
-/// From where each content comes, and how long that takes.
+/// The source of each content, and the transfer time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TransferPlan {
-    /// File site of each distinct content, in the order of the needs; the execution
-    /// site itself where the content is there.
+    /// The file site of each distinct content, in the order of the needs; the execution site itself
+    /// if the content is there.
     pub sources: Vec<(Content, SiteName)>,
     /// Sum over the contents that are not there.
     pub time: DurationMs,
 }
 
 impl Links {
-    /// Bandwidth of a pair, as measured or configured; `None` if it is not known.
+    /// Returns the bandwidth of a pair, as measured or configured; `None` if it is not known.
     pub fn get(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
         self.by_source.get(from)?.get(to).copied()
     }
@@ -56,15 +55,15 @@ impl Links {
             .insert(to, bandwidth);
     }
 
-    /// All known pairs, in order of names.
+    /// Lists all known pairs, in order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&SiteName, &SiteName, BitsPerSecond)> {
         self.by_source
             .iter()
             .flat_map(|(from, to)| to.iter().map(move |(to, bandwidth)| (from, to, *bandwidth)))
     }
 
-    /// How long `size` takes from one site to another: nothing within a site, `None`
-    /// over a link of which the bandwidth is unknown or 0.
+    /// Returns the time to move `size` from one site to another: zero within a site, `None` over a
+    /// link of which the bandwidth is unknown or 0.
     pub fn transfer_time(&self, from: &SiteName, to: &SiteName, size: Bytes) -> Option<DurationMs> {
         if from == to {
             return Some(DurationMs::ZERO);
@@ -72,8 +71,8 @@ impl Links {
         size.transfer_time(self.get(from, to)?)
     }
 
-    /// The nearest of several sites: least transfer time, then name
-    /// (KOALA, placement policies: "with replicas, the one with the least transfer time").
+    /// Finds the nearest of several sites: least transfer time, then name (KOALA, placement
+    /// policies: "with replicas, the one with the least transfer time").
     pub fn nearest<'a>(
         &self,
         sites: impl IntoIterator<Item = &'a SiteName>,
@@ -86,11 +85,11 @@ impl Links {
             .min()
     }
 
-    /// From where a component at `to` gets what it needs, each content from its
-    /// nearest site; `None` if one has no site that it can come from.
+    /// Plans where a component at `to` gets what it needs, each content from its nearest site;
+    /// `None` if one has no site that it can come from.
     ///
-    /// KOALA, model: a component's transfer time is the sum over its files that are
-    /// not at the site yet. Content needed under two names is moved once.
+    /// KOALA, model: a component's transfer time is the sum over its files that are not at the site
+    /// yet. Content needed under two names is moved once.
     pub fn plan(&self, needs: &[ContentNeed<'_>], to: &SiteName) -> Option<TransferPlan> {
         let mut seen: BTreeSet<Digest> = BTreeSet::new();
         let mut plan = TransferPlan::default();
@@ -113,8 +112,8 @@ impl FromIterator<(SiteName, SiteName, BitsPerSecond)> for Links {
     }
 }
 
-/// The replica to copy from: least transfer time, then name of the site, then place.
-/// `None` if every replica is excluded or has no link to here.
+/// Chooses the replica to copy from: least transfer time, then name of the site, then place. `None`
+/// if every replica is excluded or has no link to here.
 pub fn choose_source<'a>(
     replicas: impl IntoIterator<Item = (&'a SiteName, &'a FilePlace)>,
     to: &SiteName,

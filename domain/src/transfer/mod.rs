@@ -1,5 +1,5 @@
-//! Copies of content at sites: one machine per (content, site), where to copy
-//! from, and how long it takes.
+//! Copies of content at sites: a machine for each (content, site), the choice of a source, and
+//! transfer times.
 
 pub mod command;
 pub mod decide;
@@ -19,7 +19,6 @@ mod tests;
 use crate::machine::Machine;
 use crate::units::Timestamp;
 
-/// The copy as a [`Machine`].
 #[derive(Debug, Clone, Copy)]
 pub struct CopyMachine;
 

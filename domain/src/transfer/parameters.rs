@@ -11,9 +11,9 @@ pub struct CopyParameters {
     pub backoff: DurationMs,
     /// Longest wait before a copy is tried again, before the spread of a quarter.
     pub backoff_max: DurationMs,
-    /// After this many failures at the destination the jobs are told; at least 1.
+    /// The jobs that need it get a report after this many failures at the destination; at least 1.
     pub max_destination_tries: u32,
-    /// From this failure on, one that nobody can explain is laid on its source.
+    /// From this failure on, an unexplained one is charged to its source.
     pub max_process_tries: u32,
     /// From this failure on, outputs that wait for a copy stay where they were made.
     pub max_output_tries: u32,
@@ -42,9 +42,8 @@ impl Default for CopyParameters {
 }
 
 impl CopyParameters {
-    /// Wait after the `count`th failure (from 1): doubling, bounded, and spread by
-    /// up to a quarter so that many copies do not come back in step. `seed` is
-    /// the try's drawn nonce.
+    /// Returns the wait after the `count`th failure (from 1): doubling, bounded, and spread by up
+    /// to a quarter so that many copies do not come back in step. `seed` is the try's drawn nonce.
     pub fn wait(&self, count: u32, seed: u64) -> DurationMs {
         let doublings = count.saturating_sub(1).min(63);
         let bounded = self

@@ -1,8 +1,8 @@
-//! Where a file is at a site.
+//! The place of a file at a site.
 
 use crate::ids::{AttemptTag, Digest, RelPath};
 
-/// A place of a file at a site.
+/// The place of a file at a site.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FilePlace {
     /// In the site's content store.

@@ -1,18 +1,18 @@
-//! Whether a copy still moves. Volatile: after a restart it is watched anew.
+//! The progress of a copy. Volatile: after a restart it is watched from the start.
 
 use crate::units::{Bytes, DurationMs, Timestamp};
 
-/// What was seen of one try so far.
+/// The observations of one try so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TryProgress {
     /// Bytes that had arrived.
     pub done: Bytes,
-    /// When that number last changed, as far as we saw.
+    /// The time of the last change of that number, as far as we saw.
     pub moved_at: Timestamp,
 }
 
 impl TryProgress {
-    /// A try of which nothing has been seen yet.
+    /// Starts a try that has not been observed yet.
     pub fn new(now: Timestamp) -> Self {
         Self {
             done: Bytes(0),
@@ -20,8 +20,8 @@ impl TryProgress {
         }
     }
 
-    /// Takes an observation, and says for how long nothing has moved. A number that
-    /// went down counts as movement: the try began anew.
+    /// Takes an observation, and returns for how long nothing has moved. A number that went down
+    /// counts as movement: the try began again.
     pub fn observe(&mut self, done: Bytes, now: Timestamp) -> DurationMs {
         if done != self.done {
             *self = Self {
@@ -32,7 +32,7 @@ impl TryProgress {
         now.since(self.moved_at)
     }
 
-    /// When all will be there if the rest comes at this pace; `None` if nothing did yet.
+    /// Estimates when all will be there, if the rest comes at this pace; `None` if nothing did yet.
     pub fn expected_at(&self, size: Bytes, began: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let spent = u128::from(now.since(began).0);
         let rest = u128::from(size.0.saturating_sub(self.done.0));

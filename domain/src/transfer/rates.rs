@@ -1,18 +1,18 @@
-//! Bandwidth as past transfers had it: recent ones count more, old ones not at all.
+//! Bandwidth that past transfers had: recent ones count more, old ones not at all.
 
 use std::collections::BTreeMap;
 
 use crate::ids::SiteName;
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 
-/// How past transfers count.
+/// Settings that say how past transfers count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateParameters {
     /// A transfer counts half as much after this time; 0: only the latest counts.
     pub half_life: DurationMs,
     /// A pair without a transfer for this long counts as not measured; 0: nothing is measured.
     pub expiry: DurationMs,
-    /// A transfer that was watched for less time says too little.
+    /// Least time of a transfer; a shorter one says too little.
     pub min_time: DurationMs,
 }
 
@@ -26,18 +26,18 @@ impl Default for RateParameters {
     }
 }
 
-/// What past transfers between two sites had.
+/// The bandwidth that past transfers between two sites had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measured {
     /// Bytes over time, both with the weight of their age.
     pub bandwidth: BitsPerSecond,
-    /// When the latest of them ended.
+    /// The end of the latest transfer.
     pub at: Timestamp,
-    /// How many there were in a row, none of them expired before the next.
+    /// The number of transfers in a row, none of them expired before the next.
     pub transfers: u32,
 }
 
-/// Past transfers of each pair of sites (from, to). Volatile: measured anew after a start.
+/// The past transfers of each pair of sites (from, to). Volatile: measured again after a start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rates {
     parameters: RateParameters,
@@ -54,7 +54,7 @@ struct RateSums {
 }
 
 impl Rates {
-    /// Nothing measured yet.
+    /// Starts without a measurement.
     pub fn new(parameters: RateParameters) -> Self {
         Self {
             parameters,
@@ -62,7 +62,7 @@ impl Rates {
         }
     }
 
-    /// A transfer moved so much in this time; tells whether it counts.
+    /// Counts a transfer that moved this much in this time; returns true if it counts.
     pub fn observe(
         &mut self,
         pair: (SiteName, SiteName),
@@ -89,14 +89,14 @@ impl Rates {
         true
     }
 
-    /// What was measured of a pair, if that is not too old. Between two transfers it
-    /// stays as it is: all of them age alike.
+    /// Returns the rate of a pair, if it is not too old. It stays as it is between two transfers:
+    /// all of them age alike.
     pub fn get(&self, from: &SiteName, to: &SiteName, now: Timestamp) -> Option<Measured> {
         let sums = self.pairs.get(&(from.clone(), to.clone()))?;
         self.counts(sums, now).then(|| sums.measured())
     }
 
-    /// From when on a measurement is too old.
+    /// Returns the time from which on a measurement is too old.
     pub fn expires(&self, measured: &Measured) -> Timestamp {
         measured.at + self.parameters.expiry
     }
@@ -138,8 +138,8 @@ impl RateSums {
     }
 }
 
-/// What is left of a weight after some time, in millionths: half of it after each half-life,
-/// and a straight line between.
+/// Returns what is left of a weight after some time, in millionths: half of it after each
+/// half-life, and a straight line between.
 pub(super) fn share_left(age: DurationMs, half_life: DurationMs) -> u128 {
     let Some(halvings) = age.0.checked_div(half_life.0) else {
         return 0;

@@ -1,4 +1,4 @@
-//! What is durable about one copy of one content at one site.
+//! The durable record of a copy of one content at one site.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,109 +9,101 @@ use crate::ids::SiteName;
 use crate::transfer::place::FilePlace;
 use crate::units::Timestamp;
 
-/// Tries whose partial data is still to be discarded; no further try before there are fewer.
+/// The most tries whose partial data is still to be discarded; no further try begins before there
+/// are fewer.
 pub const MAX_LEFTOVERS: usize = 16;
 
-/// One copy's durable record: written before its first byte is moved, removed
-/// once nothing of it is left at its site.
+/// The durable record of a copy: written before its first byte is moved, removed once nothing of it
+/// is left at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyRecord {
-    /// What is copied.
+    /// The content that is copied.
     pub content: Content,
-    /// If it is a chunk of a file: of which, and which.
+    /// The file, and the chunk of it, if it is a chunk of a file.
     pub chunk: Option<Chunk>,
-    /// Where to.
+    /// The site that it is copied to.
     pub site: SiteName,
-    /// Whether someone needs it there.
+    /// Says if it is needed there.
     pub usage: Usage,
-    /// Where it stands.
     pub phase: CopyPhase,
-    /// What went wrong since it was last wanted anew.
+    /// The faults since it was last wanted.
     pub trouble: CopyTrouble,
-    /// The latest try since there was certainly nothing of it at its site: from then
-    /// on its content may be there, whatever we were told of the try.
+    /// The latest try since there was certainly nothing of it at its site. From then on its content
+    /// may be there, whatever was reported of the try.
     pub latest: Option<Try>,
-    /// Partial data of tries that will not be resumed, until known to be gone.
+    /// The partial data of tries that will not be resumed, until known to be gone.
     pub leftovers: BTreeMap<Nonce, TrySource>,
 }
 
-/// Whether someone needs a copy. Who, is read from the records of jobs.
+/// Says if a copy is needed. The jobs that need it are found in their own records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Usage {
-    /// At least one job, or another copy that reads from it.
+    /// At least one job needs it, or another copy that reads from it.
     Needed,
-    /// Nobody, since this time.
-    Unneeded {
-        /// That time.
-        since: Timestamp,
-    },
+    /// Nobody needs it, since this time.
+    Unneeded { since: Timestamp },
 }
 
-/// Where a copy stands.
+/// The phase of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyPhase {
     /// There is none, and none is wanted.
     Absent,
     /// It is not being made: new, stopped, or after a failed try.
     Waiting {
-        /// Since when.
         since: Timestamp,
-        /// Not tried before.
+        /// The earliest time of the next try.
         not_before: Timestamp,
         /// The try whose partial data can be used again.
         resume: Option<Try>,
-        /// The jobs that need it are told that it cannot be had. It is tried
-        /// again nevertheless, for those who still need it.
+        /// True if the jobs that need it were told that it cannot be had. It is tried again
+        /// nevertheless, for those that still need it.
         given_up: bool,
     },
     /// It is being made.
     Copying {
-        /// Since when.
         since: Timestamp,
-        /// From where, and under which name.
+        /// The try: its source, and its nonce.
         order: Try,
-        /// The site took the order, or may have.
+        /// True if the site accepted the request, or may have.
         started: bool,
     },
     /// It is to be stopped: nobody needs it, or it stands still.
     Stopping {
-        /// Since when.
         since: Timestamp,
-        /// What is to be stopped.
+        /// The try that is to be stopped.
         order: Try,
     },
-    /// Whole and checked.
+    /// It is whole and checked.
     Ready {
-        /// Since when.
         at: Timestamp,
         /// The try that completed it: tells this copy from an earlier one.
         nonce: Nonce,
     },
-    /// It is to be deleted, after partial data of all tries. A need that comes up now
-    /// keeps it if it is still there, and else waits until it is gone.
+    /// It is to be deleted, after partial data of all tries. If a need comes up now, it stays if it
+    /// is still there; else the need waits until it is gone.
     Deleting {
-        /// Since when.
         since: Timestamp,
         /// The latest try: tells this deletion from an earlier one.
         nonce: Nonce,
     },
 }
 
-/// One try to bring content from a source.
+/// A try to bring content from a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Try {
-    /// Where from.
+    /// The source to copy from.
     pub source: TrySource,
-    /// Names the try, and its partial data.
+    /// The name of the try, and of its partial data.
     pub nonce: Nonce,
 }
 
-/// Where content comes from.
+/// The source of content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TrySource {
     /// The site that has it.
     pub site: SiteName,
-    /// Where it is there.
+    /// The place of the file there.
     pub place: FilePlace,
 }
 
@@ -125,32 +117,32 @@ impl fmt::Display for Nonce {
     }
 }
 
-/// What went wrong since a copy was last wanted anew.
+/// The faults since a copy was last wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CopyTrouble {
     /// Failed tries.
     pub tries: u32,
-    /// Those that failed at the destination.
+    /// Tries that failed at the destination.
     pub destination: u32,
     /// Sources that failed: not tried again before all have.
     pub excluded: BTreeSet<SiteName>,
     /// The latest failure, for people.
     pub last_error: Option<Arc<str>>,
-    /// That failure was the destination's.
+    /// True if that failure was the destination's.
     pub at_destination: bool,
 }
 
-/// Why those who need a copy cannot have it.
+/// The reason why the jobs that need a copy cannot have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyLoss {
-    /// What happened, for people.
+    /// The error, for people.
     pub detail: Arc<str>,
-    /// The destination cannot take it, wherever it comes from.
+    /// True if the destination cannot take it, wherever it comes from.
     pub at_destination: bool,
 }
 
 impl CopyRecord {
-    /// A copy that does not exist and is not wanted.
+    /// Creates a copy that does not exist and is not wanted.
     pub fn new(content: Content, site: SiteName) -> Self {
         Self {
             content,
@@ -166,22 +158,21 @@ impl CopyRecord {
         }
     }
 
-    /// Whether nothing is left to remember: its record is to be removed.
+    /// Returns true if nothing is left to remember: its record is to be removed.
     pub fn is_gone(&self) -> bool {
         self.phase == CopyPhase::Absent && self.leftovers.is_empty()
     }
 
-    /// Whether it can be read.
+    /// Returns true if it can be read.
     pub fn is_ready(&self) -> bool {
         matches!(self.phase, CopyPhase::Ready { .. })
     }
 
-    /// Whether someone needs it.
     pub fn is_needed(&self) -> bool {
         self.usage == Usage::Needed
     }
 
-    /// Why those who need it cannot have it, while it is given up.
+    /// Returns the reason why the jobs that need it cannot have it, while it is given up.
     pub fn lost(&self) -> Option<CopyLoss> {
         let CopyPhase::Waiting { given_up: true, .. } = &self.phase else {
             return None;
@@ -193,7 +184,8 @@ impl CopyRecord {
         })
     }
 
-    /// Why an output that waits for it is left where it is, after so many failures.
+    /// Returns the reason why an output that waits for it stays where it is, after so many
+    /// failures.
     pub fn stranded(&self, max_tries: u32) -> Option<Arc<str>> {
         let waits = matches!(self.phase, CopyPhase::Waiting { .. });
         let failed = waits && self.trouble.tries >= max_tries;
@@ -211,7 +203,7 @@ impl CopyRecord {
 }
 
 impl CopyPhase {
-    /// Its name in answers, tables and metrics.
+    /// The name in answers, tables and metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             CopyPhase::Absent => "absent",

@@ -1,4 +1,4 @@
-//! What was wrong with a log: kinds, places and counts.
+//! Problems with a log: kinds, places and counts.
 
 mod summary;
 #[cfg(test)]
@@ -9,10 +9,9 @@ use std::fmt;
 
 use super::{LogError, LogReading, OnBad};
 
-/// What can be wrong with a line, or with a log as a whole.
+/// A kind of problem with a line, or with a log as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ComplaintKind {
-    /// The line has too few or too many columns.
     ColumnCount,
     /// A column that is read holds no number.
     NotANumber,
@@ -43,20 +42,20 @@ pub enum ComplaintKind {
     FewerThanAnnounced,
 }
 
-/// What becomes of the line complained about, under [`OnBad::Skip`].
+/// The treatment of a line with a complaint under [`OnBad::Skip`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Treatment {
     /// The line is left out.
     Skipped,
     /// The entry is kept; the caller sorts (see [`super::read_swf`]).
     Kept,
-    /// No whole line is concerned: the log itself is incomplete. What was read
-    /// before is kept, half a line is not.
+    /// The complaint is about no whole line: the log itself is incomplete. Entries read before are
+    /// kept, half a line is not.
     Incomplete,
 }
 
 impl ComplaintKind {
-    /// What becomes of the line under [`OnBad::Skip`].
+    /// Returns the treatment of the line under [`OnBad::Skip`].
     pub fn treatment(self) -> Treatment {
         match self {
             Self::BackInTime => Treatment::Kept,
@@ -75,7 +74,7 @@ impl ComplaintKind {
         }
     }
 
-    /// What a person can do about it, as a clause.
+    /// Returns what a person can do about it, as a clause.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::ColumnCount | Self::NotANumber | Self::OutOfRange | Self::NotADate => {
@@ -114,12 +113,11 @@ impl fmt::Display for ComplaintKind {
     }
 }
 
-/// One thing that is wrong with a log.
+/// A problem with a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
     /// The line, from 1; for the log as a whole, its last line.
     pub line: u64,
-    /// What is wrong.
     pub kind: ComplaintKind,
     /// The value or column concerned, for people.
     pub detail: String,
@@ -146,7 +144,7 @@ impl LineFault {
         }
     }
 
-    /// As a complaint about `line`.
+    /// Makes a complaint about `line`.
     pub(super) fn at(self, line: u64) -> Complaint {
         Complaint {
             line,
@@ -156,15 +154,15 @@ impl LineFault {
     }
 }
 
-/// How often one kind occurred, and its first cases.
+/// The count of one kind of complaint, with its first cases.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct ComplaintTally {
     count: u64,
     kept: Vec<Complaint>,
 }
 
-/// All that was wrong with a log: every case counted, the first of each kind
-/// kept in full. Its `Display` is a summary of one line.
+/// All problems with a log: every case is counted, the first of each kind are kept in full. Its
+/// `Display` is a summary of one line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Complaints {
     lines_read: u64,
@@ -177,24 +175,24 @@ impl Complaints {
         self.lines_read
     }
 
-    /// How many complaints of `kind` there were.
+    /// Returns the number of complaints of `kind`.
     pub fn count(&self, kind: ComplaintKind) -> u64 {
         self.tallies.get(&kind).map_or(0, |tally| tally.count)
     }
 
-    /// How many lines were left out.
+    /// Returns the number of lines that were left out.
     pub fn lines_skipped(&self) -> u64 {
         self.with(Treatment::Skipped)
             .map(|(_, tally)| tally.count)
             .sum()
     }
 
-    /// True if there is nothing to complain about.
+    /// Returns true if there is no complaint.
     pub fn is_empty(&self) -> bool {
         self.tallies.is_empty()
     }
 
-    /// The complaints kept in full, kind by kind, in the order of their lines.
+    /// Returns the complaints kept in full, kind by kind, in the order of their lines.
     pub fn kept(&self) -> impl Iterator<Item = &Complaint> {
         self.tallies.values().flat_map(|tally| &tally.kept)
     }
@@ -204,7 +202,7 @@ impl Complaints {
         self.lines_read += 1;
     }
 
-    /// Notes a complaint, or turns it into the error that ends the reading.
+    /// Records a complaint, or turns it into the error that ends the reading.
     pub(super) fn note(
         &mut self,
         complaint: Complaint,

@@ -18,7 +18,7 @@ use super::complaints::{ComplaintKind, Complaints, LineFault};
 use super::source::{WatchedSource, breaks_off, decoded, unreadable};
 use super::{LogError, LogReading};
 
-/// What a failure was put down to; the columns of the log.
+/// The recorded cause of a failure; these are columns of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureCause {
     /// Power, cooling, the building.
@@ -29,7 +29,7 @@ pub enum FailureCause {
     HumanError,
     /// The network.
     Network,
-    /// Looked into, and not found.
+    /// The cause was investigated and not found.
     Undetermined,
     /// The operating system or other software.
     Software,
@@ -37,7 +37,7 @@ pub enum FailureCause {
     NotRecorded,
 }
 
-/// One failure of one node.
+/// A failure of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedFailure {
     /// The machine's number in the log, 2 to 24.
@@ -48,7 +48,7 @@ pub struct LoggedFailure {
     pub started: Timestamp,
     /// When it was repaired; not before `started`.
     pub repaired: Timestamp,
-    /// What it was put down to; the first if several are named.
+    /// The recorded cause; the first if several are named.
     pub cause: FailureCause,
 }
 
@@ -70,8 +70,8 @@ pub struct FailureReader<'a> {
 }
 
 impl<'a> FailureReader<'a> {
-    /// Starts a reading. Of other machines than `system`, if given, the rows
-    /// are neither read nor complained about.
+    /// Starts a reading. Rows of other machines than `system`, if given, are neither read nor
+    /// complained about.
     ///
     /// # Errors
     /// [`LogError::Unreadable`], or [`LogError::ColumnMissing`] if the first
@@ -107,7 +107,7 @@ impl<'a> FailureReader<'a> {
         })
     }
 
-    /// What was wrong so far.
+    /// Returns the complaints so far.
     pub fn complaints(&self) -> &Complaints {
         &self.complaints
     }
@@ -140,7 +140,8 @@ impl<'a> FailureReader<'a> {
         Ok(None)
     }
 
-    /// False at the end of the log, and where a compressed stream breaks off.
+    /// Reads the next row. Returns false at the end of the log, and where a compressed stream
+    /// breaks off.
     fn next_row(&mut self) -> Result<bool, LogError> {
         let error = match self.rows.read_byte_record(&mut self.row) {
             Ok(is_row) => return Ok(is_row),
@@ -178,7 +179,7 @@ impl Iterator for FailureReader<'_> {
     }
 }
 
-/// With the kind of error kept, which the plain conversion loses.
+/// Converts the error and keeps its kind, which the plain conversion loses.
 fn into_io(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
@@ -199,11 +200,11 @@ const CAUSES: [(&str, FailureCause); 6] = [
     ("Software", FailureCause::Software),
 ];
 
-/// A column that is read: where it stands, from 0, and what it is called.
+/// A column that is read: its index from 0, and its name.
 #[derive(Clone, Copy)]
 struct FailureColumn(usize, &'static str);
 
-/// Where the columns needed stand.
+/// Indices of the columns needed.
 struct FailureColumns {
     count: usize,
     system: FailureColumn,
@@ -214,7 +215,7 @@ struct FailureColumns {
 }
 
 impl FailureColumns {
-    /// The error is the name of the column missing.
+    /// Finds the columns. The error is the name of the missing column.
     fn named(names: &ByteRecord) -> Result<Self, &'static str> {
         let find = |name: &'static str| {
             let place = names.iter().position(|found| found == name.as_bytes());
@@ -234,7 +235,7 @@ impl FailureColumns {
         })
     }
 
-    /// `None` for a row of another machine.
+    /// Parses a row; `None` for a row of another machine.
     fn parse(&self, row: &ByteRecord, of: Option<u32>) -> Result<Option<LoggedFailure>, LineFault> {
         if row.len() != self.count {
             let detail = format!("{} instead of {}", row.len(), self.count);

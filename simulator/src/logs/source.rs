@@ -1,4 +1,4 @@
-//! Bytes to lines: decompression by magic bytes, line numbers, and cuts.
+//! Lines of a log: decompression by magic bytes, line numbers, and cuts.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ const XZ_MAGIC: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 /// Enough for the largest dictionary `xz -9` uses (64 MiB), with room to spare.
 const XZ_MEMORY_KIB_MAX: u32 = 128 * 1024;
 
-/// The plain bytes of `raw`, whichever of the three forms it has.
+/// Returns the plain bytes of `raw`, whichever of the three forms it has.
 pub(super) fn decoded<'a>(mut raw: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     let mut start = Vec::with_capacity(XZ_MAGIC.len());
     raw.by_ref()
@@ -43,12 +43,12 @@ pub(super) fn decoded<'a>(mut raw: impl Read + 'a) -> io::Result<Box<dyn BufRead
     })
 }
 
-/// True if `error` means that the stream breaks off, not that it is damaged.
+/// Returns true if `error` means that the stream breaks off, not that it is damaged.
 pub(super) fn breaks_off(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof
 }
 
-/// What was found where the next line should be.
+/// The next line, or why there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineFound {
     /// A line; see [`LogLines::text`].
@@ -95,17 +95,17 @@ impl<'a> LogLines<'a> {
         Ok(found)
     }
 
-    /// Makes the next [`LogLines::advance`] find the same again.
+    /// Makes the next [`LogLines::advance`] return the same result again.
     pub(super) fn step_back(&mut self) {
         self.again = true;
     }
 
-    /// The present line, without its end; bytes that are not UTF-8 are replaced.
+    /// Returns the present line, without its end; bytes that are not UTF-8 are replaced.
     pub(super) fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.buffer.trim_ascii())
     }
 
-    /// The present line's number, from 1.
+    /// Returns the present line's number, from 1.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
@@ -142,8 +142,8 @@ impl<'a> LogLines<'a> {
     }
 }
 
-/// A source that knows whether it ended in the middle of a line; for readers
-/// that split it into lines themselves.
+/// A source that knows whether it ended in the middle of a line; for readers that split it into
+/// lines themselves.
 pub(super) struct WatchedSource<'a> {
     source: Box<dyn BufRead + 'a>,
     last_byte: u8,
@@ -159,7 +159,7 @@ impl<'a> WatchedSource<'a> {
         }
     }
 
-    /// True once the end was met and the last line has no line end.
+    /// Returns true once the end was reached and the last line has no line end.
     pub(super) fn is_done_without_line_end(&self) -> bool {
         self.is_done && self.last_byte != b'\n'
     }
@@ -176,7 +176,7 @@ impl Read for WatchedSource<'_> {
     }
 }
 
-/// The error for a source that fails after `line`.
+/// Makes the error for a source that fails after `line`.
 pub(super) fn unreadable(reading: &LogReading, line: u64, source: io::Error) -> LogError {
     LogError::Unreadable {
         file: reading.file.clone(),

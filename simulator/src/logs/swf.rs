@@ -22,12 +22,11 @@ pub use row::{JobStatus, SwfJob};
 /// A log held in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwfLog {
-    /// What the comments say.
+    /// Facts from the comments.
     pub header: SwfHeader,
     /// The jobs by submit time; those submitted at once stay in the order of
     /// the log.
     pub jobs: Vec<SwfJob>,
-    /// What was wrong.
     pub complaints: Complaints,
 }
 
@@ -79,7 +78,7 @@ struct SwfJobTime {
 }
 
 impl<'a> SwfReader<'a> {
-    /// Starts a reading: takes in the comments before the first job.
+    /// Starts a reading: reads the comments before the first job.
     ///
     /// # Errors
     /// [`LogError::Unreadable`] or [`LogError::LineTooLong`].
@@ -103,13 +102,13 @@ impl<'a> SwfReader<'a> {
         Ok(reader)
     }
 
-    /// What the comments read so far say; normally all of them stand before
-    /// the first job.
+    /// Returns the facts from the comments read so far; normally all of them stand before the first
+    /// job.
     pub fn header(&self) -> &SwfHeader {
         &self.header
     }
 
-    /// What was wrong so far.
+    /// Returns the complaints so far.
     pub fn complaints(&self) -> &Complaints {
         &self.complaints
     }
@@ -171,8 +170,8 @@ impl<'a> SwfReader<'a> {
         }
     }
 
-    /// Compares a good job with its predecessor. Not with the latest so far:
-    /// one job far in the future would then put all after it in the wrong.
+    /// Compares a good job with its predecessor. Not with the latest so far: one job far in the
+    /// future would then make all later ones wrong.
     fn keep(&mut self, job: &SwfJob) -> Result<(), LogError> {
         let SwfJob {
             number, submitted, ..
@@ -210,7 +209,7 @@ impl<'a> SwfReader<'a> {
     }
 }
 
-/// True for what half a line looks like.
+/// Returns true for a fault that half a line would show.
 fn is_half_a_line(fault: &LineFault) -> bool {
     matches!(
         fault.kind,

@@ -19,13 +19,13 @@ pub struct Gamma {
 }
 
 impl Gamma {
-    /// The mean, shape times scale.
+    /// Returns the mean, shape times scale.
     pub fn mean(self) -> f64 {
         self.shape * self.scale
     }
 
-    /// The probability of a value of at most `value`, or `None` if the
-    /// parameters or the value have none.
+    /// Returns the probability of a value of at most `value`, or `None` if the parameters or the
+    /// value have none.
     pub fn cumulative(self, value: f64) -> Option<f64> {
         if value <= 0.0 {
             return Some(0.0);
@@ -33,8 +33,8 @@ impl Gamma {
         statrs::function::gamma::checked_gamma_lr(self.shape, value / self.scale).ok()
     }
 
-    /// A source of values, if shape and scale are above 0; `parameter` is the
-    /// name for the error.
+    /// Makes a source of values, if shape and scale are above 0; `parameter` is the name for the
+    /// error.
     pub(super) fn sampler(
         self,
         parameter: &'static str,
@@ -62,7 +62,7 @@ impl Gamma {
 pub(super) struct GammaSampler(rand_distr::Gamma<f64>);
 
 impl GammaSampler {
-    /// A value of at most `limit`: drawn again while above it.
+    /// Draws a value of at most `limit`: again while it is above.
     pub(super) fn at_most(&self, limit: f64, rng: &mut impl Rng) -> f64 {
         let mut values = self.0.sample_iter(rng).take(REDRAWS_MAX);
         values.find(|value| *value <= limit).unwrap_or(limit)

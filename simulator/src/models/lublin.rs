@@ -7,10 +7,10 @@
 //! 2003 (first U. Lublin's thesis, 1999), and the parameters of the generator
 //! the authors published with it.
 //!
-//! The load is set by the parameters; [`approximate_load`] tells what came out.
-//! More load: a smaller scale or shape of [`ArrivalParameters::ln_gap`], a
-//! smaller [`RunTimeParameters::first_share_base`] (longer run times), a
-//! smaller [`SizeParameters::lower_share`] (larger jobs).
+//! The parameters set the load; [`approximate_load`] computes the result. For more load: a smaller
+//! scale or shape of [`ArrivalParameters::ln_gap`], a smaller
+//! [`RunTimeParameters::first_share_base`] (longer run times), a smaller
+//! [`SizeParameters::lower_share`] (larger jobs).
 
 mod arrivals;
 mod parameters;
@@ -39,7 +39,7 @@ pub struct LublinGenerator {
 }
 
 impl LublinGenerator {
-    /// A generator at hour zero of the first day.
+    /// Makes a generator at hour zero of the first day.
     ///
     /// # Errors
     /// If a parameter is outside its range.
@@ -54,7 +54,7 @@ impl LublinGenerator {
         Ok(Self { first, second })
     }
 
-    /// The next job: of the stream whose next arrival comes first.
+    /// Makes the next job: of the stream whose next arrival comes first.
     pub fn next_job(&mut self, rng: &mut impl Rng) -> GeneratedJob {
         let first_arrival = self.first.next_arrival(rng);
         let Some(second) = &mut self.second else {
@@ -68,16 +68,15 @@ impl LublinGenerator {
         }
     }
 
-    /// The next `count` jobs.
+    /// Makes the next `count` jobs.
     pub fn jobs(&mut self, count: usize, rng: &mut impl Rng) -> Vec<GeneratedJob> {
         (0..count).map(|_| self.next_job(rng)).collect()
     }
 }
 
-/// Mean run time times mean processors over the machine's processors times the
-/// mean gap between arrivals: the authors' approximation, which leaves out that
-/// larger jobs run longer. `None` for fewer than two jobs, for jobs submitted all
-/// at once, or for no processors.
+/// Computes mean run time times mean processors over the machine's processors times the mean gap
+/// between arrivals: the authors' approximation, which ignores that larger jobs run longer. Returns
+/// `None` for fewer than two jobs, for jobs submitted all at once, or for no processors.
 pub fn approximate_load(jobs: &[GeneratedJob], processors: u32) -> Option<f64> {
     let first = jobs.first()?;
     let last = jobs.last()?;
@@ -100,7 +99,7 @@ pub fn approximate_load(jobs: &[GeneratedJob], processors: u32) -> Option<f64> {
     Some(mean_run_secs * mean_processors / (f64::from(processors) * mean_gap_secs))
 }
 
-/// Jobs of one type.
+/// The stream of jobs of one type.
 #[derive(Debug, Clone)]
 struct JobStream {
     sizes: SizeParameters,
@@ -139,7 +138,7 @@ impl JobStream {
         })
     }
 
-    /// When the next job comes; drawn once for each job.
+    /// Returns when the next job comes; drawn once for each job.
     fn next_arrival(&mut self, rng: &mut impl Rng) -> DurationMs {
         *self
             .pending
@@ -159,7 +158,8 @@ impl JobStream {
         }
     }
 
-    /// Hyper-gamma distributed in its logarithm, and the longer the larger the job.
+    /// Draws a run time: hyper-gamma distributed in its logarithm, and the longer the larger the
+    /// job.
     fn draw_run_time(&self, processors: u32, rng: &mut impl Rng) -> DurationMs {
         let is_first = rng.random::<f64>() < self.run_times.first_share(processors);
         let gamma = if is_first {
@@ -173,7 +173,7 @@ impl JobStream {
 }
 
 impl SizeParameters {
-    /// One processor, a power of two, or any number; the latter two uniform in
+    /// Draws a size: one processor, a power of two, or any number; the latter two are uniform in
     /// their logarithm, in two stages.
     fn draw(&self, rng: &mut impl Rng) -> u32 {
         let kind: f64 = rng.random();

@@ -10,12 +10,12 @@ use super::{ModelParameterError, check};
 #[derive(Debug, Clone)]
 pub struct PoissonArrivals {
     mean_gap: DurationMs,
-    /// Kept with its fraction, so that rounding does not add up.
+    /// The last arrival with its fraction, so that rounding errors do not add up.
     last_ms: f64,
 }
 
 impl PoissonArrivals {
-    /// Arrivals from time zero on, `mean_gap` apart on average.
+    /// Makes arrivals from time zero on, `mean_gap` apart on average.
     ///
     /// # Errors
     /// If the mean gap is zero.
@@ -32,7 +32,7 @@ impl PoissonArrivals {
         })
     }
 
-    /// The next arrival, since the start; never before the last one.
+    /// Returns the next arrival, since the start; never before the last one.
     pub fn next_arrival(&mut self, rng: &mut impl Rng) -> DurationMs {
         let gap: f64 = rng.sample(Exp1);
         self.last_ms += gap * self.mean_gap.0 as f64;

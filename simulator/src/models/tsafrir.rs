@@ -5,8 +5,8 @@
 //! estimates", JSSPP 2005, and the constants of the program the authors
 //! published with it.
 //!
-//! First [`EstimateModel::draw`] says how many jobs have which estimate; then
-//! [`assign_estimates`] gives every job one that is not shorter than its run time.
+//! First [`EstimateModel::draw`] draws how many jobs have which estimate; then [`assign_estimates`]
+//! gives every job one that is not shorter than its run time.
 
 mod assignment;
 mod counts;
@@ -29,21 +29,21 @@ pub use head::HEAD_LEN;
 /// The shortest maximum the model was made for.
 pub const LONGEST_MIN: DurationMs = DurationMs::from_secs(3600);
 
-/// What the distribution of estimates depends on.
+/// The parameters of the distribution of estimates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EstimateModel {
     /// Number of jobs, at least 1.
     pub jobs: u64,
     /// The longest estimate allowed (M), at least [`LONGEST_MIN`].
     pub longest: DurationMs,
-    /// How the number of distinct estimates follows from the number of jobs.
+    /// Rule for the number of distinct estimates, given the number of jobs.
     pub distinct: DistinctEstimates,
-    /// Popular estimates known beforehand, at most [`HEAD_LEN`]; their counts
-    /// are kept as they are, and the model fills in the rest.
+    /// Popular estimates known beforehand, at most [`HEAD_LEN`]; their counts are kept as they are,
+    /// and the model fills in the rest.
     pub known: Vec<EstimateCount>,
 }
 
-/// How many jobs have one estimate.
+/// An estimate with the number of its jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EstimateCount {
     /// The estimate; not zero.
@@ -52,7 +52,7 @@ pub struct EstimateCount {
     pub jobs: u64,
 }
 
-/// Why no estimates could be drawn or assigned.
+/// The reason why no estimates could be drawn or assigned.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EstimateError {
     /// There are no jobs.
@@ -92,15 +92,15 @@ pub enum EstimateError {
          raise the longest estimate or shorten the jobs"
     )]
     TooFewLongEstimates {
-        /// How many jobs run at least that long.
+        /// Number of jobs that run at least that long.
         jobs: u64,
-        /// The run time that found no estimate.
+        /// The run time without an estimate.
         run_time: DurationMs,
     },
 }
 
 impl EstimateModel {
-    /// The authors' defaults: distinct estimates read off a curve, none known.
+    /// Uses the authors' defaults: distinct estimates read off a curve, none known.
     pub fn new(jobs: u64, longest: DurationMs) -> Self {
         Self {
             jobs,
@@ -110,8 +110,8 @@ impl EstimateModel {
         }
     }
 
-    /// Draws which estimates there are and how many jobs have each, by length.
-    /// The counts add up to the number of jobs.
+    /// Draws the estimates and the number of jobs of each, by length. The counts add up to the
+    /// number of jobs.
     ///
     /// # Errors
     /// If the model's fields are outside their ranges.
@@ -139,8 +139,8 @@ impl EstimateModel {
         Ok(all)
     }
 
-    /// How many distinct estimates there are: as many as the curve says, but no
-    /// more than can have a job, or a second, each.
+    /// Returns the number of distinct estimates: as many as the curve says, but no more than can
+    /// have a job, or a second, each.
     fn distinct_count(&self, free_jobs: u64) -> usize {
         let known = self.known.len() as u64;
         let seconds = self.longest.0 / 1000;
@@ -150,7 +150,7 @@ impl EstimateModel {
         usize::try_from(wanted).unwrap_or(usize::MAX)
     }
 
-    /// Checks the fields; how many jobs are left after the known estimates.
+    /// Checks the fields, and returns how many jobs are left after the known estimates.
     fn jobs_not_known(&self) -> Result<u64, EstimateError> {
         if self.jobs == 0 {
             return Err(EstimateError::NoJobs);

@@ -14,11 +14,11 @@ use crate::kinds::FaultKind;
 use crate::world::World;
 
 const CALL: CallKind = CallKind::Reserve;
-/// A wrong start is so much later than what was asked for, at most.
+/// Longest time by which a wrong start is later than requested.
 const WRONG_BY: DurationMs = DurationMs(7_200_000);
 
 impl SimulatedSite {
-    /// What the site understood, if it is its fate to understand something else.
+    /// Returns the request as the site understands it: with another window if the fate says so.
     fn misunderstood(fate: CallFate, order: &TaggedReservationRequest) -> TaggedReservationRequest {
         let mut order = order.clone();
         if fate.fault == Some(FaultKind::WrongStart) {

@@ -1,4 +1,4 @@
-//! What the adapter of Slurm asks its agent for, read back.
+//! Parses what the adapter of Slurm asks its agent for.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,14 +16,14 @@ use cospan_sites::port::{CallKind, GateDecision, GateState, Go, Peer, SiteError,
 use crate::kill_switch::KillSwitch;
 use crate::world::{SiteIndex, World};
 
-/// What of Slurm's own a status tells.
+/// Parts of a status that come from Slurm itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct StatusQuery {
     queue: bool,
     load: bool,
 }
 
-/// One thing that is asked for, with what follows its name.
+/// A request to the agent, with its arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verb {
     Describe,
@@ -35,18 +35,18 @@ pub(super) enum Verb {
     Withdraw(AttemptTag, u64),
     Remove(AttemptTag),
     List,
-    /// What accounting keeps.
+    /// The ended jobs that accounting still keeps.
     Accounts,
 }
 
-/// A request.
+/// A parsed request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SlurmRequest {
     pub(super) verb: Verb,
 }
 
 impl Verb {
-    /// The call of the port that it belongs to.
+    /// Returns the call of the port that the request belongs to.
     pub(super) fn call(&self) -> CallKind {
         match self {
             Verb::Describe => CallKind::Describe,
@@ -61,7 +61,7 @@ impl Verb {
         }
     }
 
-    /// The answer of one that may be answered as if it had been carried out.
+    /// Returns the pretended answer, if the request may be answered as if it had been carried out.
     pub(super) fn pretended(&self) -> Option<String> {
         match self {
             Verb::Submit(_) => Some("number 0\n".to_owned()),
@@ -71,7 +71,7 @@ impl Verb {
     }
 }
 
-/// A file of a request, and lines.
+/// A reader of lines and of files of known length in a request.
 struct RequestReader<'r>(&'r [u8]);
 
 impl<'r> RequestReader<'r> {
@@ -88,7 +88,7 @@ impl<'r> RequestReader<'r> {
         Some(bytes)
     }
 
-    /// A value of so many lines.
+    /// Reads a value of this many lines.
     fn value(&mut self, lines: usize) -> Option<String> {
         let lines: Option<Vec<&str>> = (0..lines).map(|_| self.line()).collect();
         Some(lines?.join("\n"))
@@ -96,10 +96,10 @@ impl<'r> RequestReader<'r> {
 }
 
 impl SlurmRequest {
-    /// Reads the words and the input of a request.
+    /// Parses the words and the input of a request.
     ///
     /// # Errors
-    /// It is none that this site understands.
+    /// Fails if this site does not understand the request.
     pub(super) fn read(words: &[OsString], input: &[u8]) -> Result<Self, String> {
         let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
         let verb = words.and_then(|words| verb(words.get(3..)?, RequestReader(input)));
@@ -107,7 +107,7 @@ impl SlurmRequest {
             .ok_or_else(|| "a request that cannot be read".to_owned())
     }
 
-    /// Does it in the world.
+    /// Carries the request out in the world.
     pub(super) fn carry_out(
         &self,
         world: &mut World,
@@ -143,7 +143,7 @@ impl SlurmRequest {
             }
             Verb::Remove(tag) => world.remove_attempt(site, *tag).map(|()| String::new()),
             Verb::List => Ok(world.slurm_lists(site)),
-            // As most clusters say: "Slurm accounting storage is disabled".
+            // Most clusters say so: "Slurm accounting storage is disabled".
             Verb::Accounts => Ok("unkept here\n".to_owned()),
         }
     }
@@ -212,7 +212,7 @@ fn tags(mut input: RequestReader<'_>) -> Option<Vec<AttemptTag>> {
     }
 }
 
-/// An order, as `sbatch` and the wrapper get it.
+/// Parses the request of an attempt, as `sbatch` and the wrapper get it.
 fn order(tag: AttemptTag, options: &[&str], mut input: RequestReader<'_>) -> Option<SubmitRequest> {
     let split = options
         .iter()
@@ -280,7 +280,7 @@ fn parameters(tag: AttemptTag, mut params: RequestReader<'_>) -> Option<SubmitRe
     })
 }
 
-/// Contents that a wrapper puts in place; how large they are is not told.
+/// Parses the contents that a wrapper puts in place. Their size is not part of the request.
 fn inputs(mut list: RequestReader<'_>) -> Option<Vec<(Content, RelPath)>> {
     let mut inputs = Vec::new();
     loop {

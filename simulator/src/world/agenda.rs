@@ -1,4 +1,4 @@
-//! What will happen by itself, in order of time and of being added.
+//! Events to come, in order of time and then of being added.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,18 +8,18 @@ use cospan_domain::units::Timestamp;
 
 use super::batch::LrmJobId;
 
-/// A site by its place in the world.
+/// A site by its index in the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SiteIndex(pub(super) usize);
 
 impl SiteIndex {
-    /// Its place in [`super::World::sites`].
+    /// Returns its index in [`super::World::sites`].
     pub fn index(self) -> usize {
         self.0
     }
 }
 
-/// Something that happens at a site.
+/// An event at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum AgendaEvent {
     /// An attempt that was to begin later enters the queue under its number.
@@ -36,7 +36,7 @@ pub(super) enum AgendaEvent {
     LocalUser,
     /// A local user's job ends.
     LocalEnd(LrmJobId),
-    /// Whether local users who wait may start is looked at.
+    /// The site checks whether waiting local users may start.
     LocalQueue,
     /// A batch job fails on a node that fails everything.
     FailedByNode(LrmJobId),
@@ -44,11 +44,11 @@ pub(super) enum AgendaEvent {
     NodeUp(u32),
     /// A node that failed everything is repaired.
     NodeMended(u32),
-    /// Planned trouble with this number strikes.
+    /// The planned fault with this number takes effect.
     Trouble(usize),
 }
 
-/// The order is that of time, then of being added: the same in every run.
+/// Events in order of time, then of being added: the same in every run.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     entries: BinaryHeap<Reverse<(Timestamp, u64, SiteIndex, AgendaEvent)>>,
@@ -65,7 +65,7 @@ impl Agenda {
         self.entries.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// The next event, if it happens by `now`.
+    /// Removes and returns the next event, if it happens by `now`.
     pub(super) fn take_due(&mut self, now: Timestamp) -> Option<(SiteIndex, AgendaEvent)> {
         let due = self.next().is_some_and(|at| at <= now);
         let Reverse((_, _, site, event)) = due.then(|| self.entries.pop()).flatten()?;

@@ -1,4 +1,4 @@
-//! One attempt of ours at a simulated site: what its wrapper does.
+//! An attempt of ours at a simulated site, with the behaviour of its wrapper.
 
 use std::sync::Arc;
 
@@ -13,29 +13,30 @@ use cospan_sites::port::{
 
 use super::batch::LrmJobId;
 
-/// The name of the program that simulated sites know. Its first argument is how long
-/// it runs in milliseconds, its second its exit code (0 if there is none), its third by
-/// how many thousandths of that time it runs longer for each further site of its job.
+/// The name of the program that simulated sites know. Its arguments are the run time in
+/// milliseconds, the exit code (0 if missing), and the thousandths of that time by which it runs
+/// longer for each further site of its job.
 pub const PROGRAM: &str = "simulated-payload";
 
 /// The path of an executable that no site has, neither simulated nor real.
 pub const MISSING_PROGRAM: &str = "/nowhere/missing-program";
 
-/// What an LRM adds to the wall time that it is asked for.
+/// Time that a batch system adds to the requested wall time.
 const LRM_MARGIN: DurationMs = DurationMs(60_000);
 
-/// What a payload will do.
+/// The behaviour of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SimulatedPayload {
     pub(super) run_time: DurationMs,
     pub(super) code: i32,
     slowdown_per_mille: u64,
-    /// There is no such program.
+    /// True if there is no such program.
     pub(super) missing: bool,
 }
 
 impl SimulatedPayload {
-    /// A program that is not ours runs for a second. Of shell scripts only `exit` is understood.
+    /// Reads the payload of an attempt. A program that is not ours runs for a second. Of shell
+    /// scripts only `exit` is understood.
     fn of(order: &SubmitRequest) -> Self {
         let words = &order.program.arguments;
         let script = words
@@ -63,8 +64,9 @@ impl SimulatedPayload {
         }
     }
 
-    /// Its components talk to each other over links: it runs longer for each further site,
-    /// and by as much more as the slowest of the links is slower than the fastest of all.
+    /// Returns the run time over several sites: the components communicate over links, so the
+    /// payload runs longer for each further site, in proportion to how much slower the slowest of
+    /// these links is than the fastest of all.
     fn slowed(self, spread: &Spread) -> DurationMs {
         let further = spread.sites.saturating_sub(1) as u128;
         let extra = u128::from(self.run_time.0)
@@ -80,18 +82,18 @@ impl SimulatedPayload {
     }
 }
 
-/// How a job lies over the grid.
+/// The distribution of a job over the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spread {
-    /// Different sites of its components.
+    /// Number of different sites of its components.
     pub(super) sites: usize,
-    /// What the slowest link between them carries.
+    /// Bandwidth of the slowest link between them.
     pub(super) slowest: BitsPerSecond,
-    /// What the fastest link of the grid carries.
+    /// Bandwidth of the fastest link of the grid.
     pub(super) fastest: BitsPerSecond,
 }
 
-/// Where an attempt stands at its site.
+/// The stage of an attempt at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AttemptStage {
     /// In the queue of the batch system.
@@ -105,41 +107,41 @@ pub(super) enum AttemptStage {
     },
     /// The payload runs.
     Running { since: Timestamp },
-    /// The wrapper wrote how it ended.
+    /// The wrapper wrote the exit.
     Exited(PayloadExit),
-    /// The gate was closed, or its directory taken before the wrapper came.
+    /// The gate was closed, or its directory was taken before the wrapper came.
     Void,
-    /// Gone without a word.
+    /// Gone without a trace.
     Lost { began: bool, detail: &'static str },
 }
 
-/// One attempt.
 #[derive(Debug, Clone)]
 pub(super) struct Attempt {
     pub(super) lrm: LrmJobId,
     pub(super) submitted_at: Timestamp,
     pub(super) processors: u32,
     pub(super) hold_max: DurationMs,
-    /// When its payload is ended if it still runs then.
+    /// Time after which its payload is ended if it still runs.
     pub(super) wall_time: DurationMs,
-    /// How long it may run, as the batch system knows it.
+    /// Longest run time as requested from the batch system.
     pub(super) asked: DurationMs,
     pub(super) payload: SimulatedPayload,
     pub(super) stage: AttemptStage,
     pub(super) decision: Option<(GateState, Round)>,
-    /// The last moment at which its payload may begin, by the site's clock.
+    /// Last moment at which its payload may begin, by the site's clock.
     pub(super) start_by: Timestamp,
-    /// The reservation that it uses.
+    /// Reservation that it uses.
     pub(super) lease: Option<ReservationTag>,
-    /// Told to end while it was on its way to the gate, or at it.
+    /// True if it was asked to end while on its way to the gate, or at it.
     pub(super) told_to_end: bool,
-    /// Until then its scheduler, which was killed, does not know that it started and ended.
+    /// Time until which its batch system, which was killed, does not know that it started and
+    /// ended.
     pub(super) forgotten_until: Timestamp,
-    /// Contents that its payload reads, and its executable if that was brought.
+    /// Contents that its payload reads, including its executable if that was brought.
     pub(super) inputs: Vec<Digest>,
-    /// Its payload is told of all components.
+    /// True if its payload gets a list of all components.
     pub(super) lists_hosts: bool,
-    /// The host that it runs on.
+    /// Host on which it runs.
     host: Arc<str>,
 }
 
@@ -172,7 +174,7 @@ impl Attempt {
         }
     }
 
-    /// Its payload learns where its peers are.
+    /// Gives the payload the places of its peers.
     pub(super) fn learn(&mut self, spread: &Spread) {
         self.payload.run_time = self.payload.slowed(spread);
     }
@@ -181,13 +183,13 @@ impl Attempt {
         lrm_id(site, self.lrm)
     }
 
-    /// Whether its wrapper made its directory.
+    /// Returns true if its wrapper has made its directory.
     pub(super) fn has_directory(&self) -> bool {
         !matches!(self.stage, AttemptStage::Queued | AttemptStage::Starting)
             && !matches!(self.stage, AttemptStage::Lost { began: false, .. })
     }
 
-    /// Whether it holds or will hold processors.
+    /// Returns true if it holds or will hold processors.
     pub(super) fn is_live(&self) -> bool {
         let stage = &self.stage;
         !matches!(
@@ -196,7 +198,7 @@ impl Attempt {
         )
     }
 
-    /// Whether its processors are held without a payload.
+    /// Returns true if it holds processors without a payload.
     pub(super) fn is_holding(&self) -> bool {
         matches!(
             self.stage,
@@ -204,7 +206,7 @@ impl Attempt {
         )
     }
 
-    /// Where it stands, for tables.
+    /// Returns its stage, for tables.
     pub(super) fn step(&self) -> &'static str {
         match self.stage {
             AttemptStage::Queued => "queued",
@@ -215,12 +217,12 @@ impl Attempt {
         }
     }
 
-    /// Whether it waits in the queue under this number.
+    /// Returns true if it waits in the queue under this number.
     pub(super) fn waits_as(&self, job: LrmJobId) -> bool {
         self.stage == AttemptStage::Queued && self.lrm == job
     }
 
-    /// What the site says of it.
+    /// Returns what the site observes of it.
     pub(super) fn observe(&self) -> Observation {
         let host = || self.host.clone();
         match &self.stage {
@@ -247,7 +249,7 @@ impl Attempt {
         }
     }
 
-    /// How the payload ends if nobody interferes, and after what time.
+    /// Returns the end of the payload if nobody interferes, and the time until then.
     pub(super) fn natural_end(&self) -> (DurationMs, ExitCause) {
         if self.payload.run_time <= self.wall_time {
             (self.payload.run_time, ExitCause::Code(self.payload.code))
@@ -257,17 +259,17 @@ impl Attempt {
     }
 }
 
-/// How long the batch system is asked to let an attempt run.
+/// Returns the run time to request from the batch system.
 pub(super) fn asked(order: &SubmitRequest) -> DurationMs {
     DurationMs(order.hold_max.0 + order.wall_time.0 + LRM_MARGIN.0)
 }
 
-/// The host that an attempt runs on.
+/// Returns the host on which an attempt runs.
 pub fn host_of(tag: AttemptTag) -> String {
     format!("node-{}-{}", tag.component.0, tag.attempt.0)
 }
 
-/// The number of a batch job, as adapters show it.
+/// Returns the number of a batch job in the form of the adapters.
 #[allow(
     clippy::expect_used,
     reason = "a site's name and a number always make an id"

@@ -1,5 +1,5 @@
-//! What the control plane can ask of a site, as the site carries it out at once.
-//! Delays and faults are the business of whoever carries the call.
+//! The calls that the control plane can make to a site, carried out at once. Delays and faults are
+//! added by the caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ use super::batch::LrmJobId;
 use super::cluster::Occupant;
 use super::ledger::LedgerEvent;
 
-/// The labels of a site: where it is, and in which half of the country.
+/// Returns the labels of a site: its place, and its half of the country.
 fn labels_of(name: &SiteName) -> Labels {
     let half = if name.as_str() < "e" {
         "north"
@@ -33,7 +33,7 @@ fn labels_of(name: &SiteName) -> Labels {
 }
 
 impl World {
-    /// What the site is.
+    /// Describes the site.
     pub fn describe(&self, site: SiteIndex) -> SiteDescription {
         let total = Resources::processors(self.sites[site.0].processors);
         SiteDescription {
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// Load, and what the attempts asked about are doing.
+    /// Returns the load, and the state of the given attempts.
     pub fn status(&mut self, site: SiteIndex, tags: &[AttemptTag]) -> SiteStatus {
         let attempts = tags
             .iter()
@@ -74,10 +74,10 @@ impl World {
         }
     }
 
-    /// Submits an attempt; the batch system takes it under a tag that it knows as well.
+    /// Submits an attempt. The batch system accepts it also under a tag that it knows already.
     ///
     /// # Errors
-    /// It is larger than the site.
+    /// Fails if it is larger than the site.
     pub fn submit(
         &mut self,
         site: SiteIndex,
@@ -119,12 +119,12 @@ impl World {
         }
         let touched = self.touched[site.0];
         self.schedule(site);
-        // Who submits knows.
+        // The submitter already knows of this change.
         self.touched[site.0] = touched;
         Ok(Submitted { lrm_id })
     }
 
-    /// An attempt that was to begin later may from now on; if it is still wanted.
+    /// Lets an attempt that was to begin later enter the queue, if it is still wanted.
     pub(super) fn becomes_eligible(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
@@ -133,7 +133,7 @@ impl World {
             .get(&tag)
             .filter(|attempt| attempt.waits_as(job));
         let Some(attempt) = attempt else { return };
-        // One that is too large was refused when it was submitted first.
+        // An attempt that is too large was refused when it was first submitted.
         let _ = cluster
             .batch
             .submit(job, attempt.processors, attempt.asked, now);
@@ -167,7 +167,7 @@ impl World {
     /// Decides a gate, or finds it decided: exactly one decision wins.
     ///
     /// # Errors
-    /// `Go`, and there is no directory yet.
+    /// Fails for `Go` if there is no directory yet.
     pub fn decide_gate(
         &mut self,
         site: SiteIndex,
@@ -224,7 +224,7 @@ impl World {
         Ok(state)
     }
 
-    /// Whether a gate of its round is still to be decided.
+    /// Returns true if another gate of its round is still to be decided.
     pub fn awaits_gates(&self, tag: AttemptTag, go: &Go) -> bool {
         let undecided = |(component, peer): (ComponentIndex, &Peer)| {
             let tag = AttemptTag {
@@ -241,7 +241,7 @@ impl World {
             .any(|part| undecided(part).unwrap_or(false))
     }
 
-    /// Where the components of a job are, and how well these sites are linked.
+    /// Returns the number of sites of a job, and the quality of the links between them.
     fn spread(&self, go: &Go) -> Spread {
         let sites: BTreeSet<&SiteName> = go.peers.iter().map(|peer| &peer.site).collect();
         let pairs = sites
@@ -294,7 +294,7 @@ impl World {
         }
     }
 
-    /// Who has this number now, if it is an attempt.
+    /// Returns the attempt that has this number now, if any.
     fn holder(&self, site: SiteIndex, job: Option<LrmJobId>) -> Option<AttemptTag> {
         match self.sites[site.0].occupants.get(&job?)? {
             Occupant::Ours(tag) => Some(*tag),
@@ -351,10 +351,10 @@ impl World {
         self.schedule(site);
     }
 
-    /// Removes all that an ended attempt left.
+    /// Removes everything that an ended attempt left.
     ///
     /// # Errors
-    /// It has not ended.
+    /// Fails if it has not ended.
     pub fn remove_attempt(&mut self, site: SiteIndex, tag: AttemptTag) -> Result<(), SiteError> {
         let cluster = &mut self.sites[site.0];
         let has_double = cluster.doubles_of(tag).next().is_some();
@@ -371,7 +371,7 @@ impl World {
         Ok(())
     }
 
-    /// All attempts of any control plane that left something.
+    /// Lists all attempts of any control plane that left something.
     pub fn list_attempts(&self, site: SiteIndex) -> Vec<AttemptTag> {
         let cluster = &self.sites[site.0];
         let known: BTreeMap<AttemptTag, ()> = cluster
@@ -383,10 +383,10 @@ impl World {
         known.into_keys().collect()
     }
 
-    /// How long a message takes to the host of another site, which is called like that, and back.
+    /// Measures the time of a message to the host of another site, named like the site, and back.
     ///
     /// # Errors
-    /// No answer: there is no such host, no way leads there, or a link is cut.
+    /// Fails if there is no such host, it cannot be reached, or a link is cut.
     pub fn round_trip(&self, site: SiteIndex, to: &HostName) -> Result<DurationUs, SiteError> {
         let from = &self.sites[site.0].name;
         let known = SiteName::new(to.as_str())
@@ -439,7 +439,7 @@ impl World {
         self.touch(site);
     }
 
-    /// Past the longest hold a wrapper closes its gate itself.
+    /// Closes the gate of an attempt past its longest hold, as its wrapper does.
     pub(super) fn hold_over(&mut self, site: SiteIndex, tag: AttemptTag) {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
@@ -535,7 +535,7 @@ impl World {
         );
     }
 
-    /// A payload that runs exits now, with its code.
+    /// Makes a running payload exit now, with its code.
     pub fn finish_payload(&mut self, site: SiteIndex, tag: AttemptTag) {
         let Some(attempt) = self.sites[site.0].attempts.get(&tag) else {
             return;
@@ -574,7 +574,7 @@ impl World {
         self.schedule(site);
     }
 
-    /// The batch job is over: its processors are free.
+    /// Ends a batch job: its processors are free.
     pub(super) fn leave(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
         let cluster = &mut self.sites[site.0];
         cluster.leave(job, self.now);

@@ -1,4 +1,4 @@
-//! One simulated cluster: its batch system, our attempts, local users, contents.
+//! A simulated cluster: its batch system, our attempts, local users, contents.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -16,56 +16,51 @@ use super::leases::SimulatedLeases;
 use super::trouble::Ailments;
 use super::waiting::WaitingLocals;
 
-/// What a simulated cluster is like.
+/// The description of a simulated cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterSpec {
-    /// Its name.
     pub name: SiteName,
-    /// Its nodes.
     pub nodes: u32,
     /// Processors of each node.
     pub processors_per_node: u32,
-    /// How its batch system chooses among queued jobs.
+    /// Discipline by which its batch system chooses among queued jobs.
     pub discipline: Discipline,
-    /// What its local users submit, in order of time.
+    /// Jobs of its local users, in order of time.
     pub local_jobs: Vec<LocalJob>,
     /// Files of its users, by path.
     pub files: BTreeMap<RelPath, Content>,
-    /// Whether it says that components may wait in its queue for hours.
+    /// True if it says that components may wait in its queue for hours.
     pub queues: bool,
-    /// Whether it grants reservations. Then nothing waits there.
+    /// True if it grants reservations. Then nothing waits in its batch system.
     pub reserves: bool,
 }
 
 /// A job of a local user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalJob {
-    /// When it is submitted.
+    /// Time of the submission.
     pub at: Timestamp,
-    /// Its processors.
     pub processors: u32,
-    /// How long it runs.
     pub run_time: DurationMs,
-    /// How long its user says it will run.
+    /// Estimate of the user for the run time.
     pub estimate: DurationMs,
 }
 
-/// The beginning of a local user's job.
+/// The start of a local user's job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalStart {
-    /// When it was submitted.
+    /// Time of the submission.
     pub submitted: Timestamp,
-    /// When it began.
+    /// Time of the start.
     pub began: Timestamp,
-    /// How long it runs.
     pub run_time: DurationMs,
 }
 
-/// Whose a batch job is.
+/// The owner of a batch job.
 #[derive(Debug, Clone)]
 pub(super) enum Occupant {
     Ours(AttemptTag),
-    /// `said`: how long its user says it runs; its site knows no more.
+    /// `said`: the user's estimate of the run time; the site knows no more.
     Local {
         submitted: Timestamp,
         run_time: DurationMs,
@@ -77,7 +72,7 @@ pub(super) enum Occupant {
 /// The load of a cluster from one moment until the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadStep {
-    /// From when.
+    /// Begin of the step.
     pub at: Timestamp,
     /// Processors on which our payloads run.
     pub running: u32,
@@ -89,7 +84,7 @@ pub struct LoadStep {
     pub down: u32,
 }
 
-/// A scheduler that forgot a start makes up for it within this time.
+/// Time within which a batch system that forgot a start makes up for it.
 const STARTED_AGAIN: DurationMs = DurationMs(60_000);
 
 /// A simulated cluster.
@@ -101,9 +96,9 @@ pub struct SimulatedCluster {
     pub(super) batch: BatchSystem,
     pub(super) occupants: BTreeMap<LrmJobId, Occupant>,
     pub(super) attempts: BTreeMap<AttemptTag, Attempt>,
-    /// Batch jobs of ours that no attempt stands for.
+    /// Batch jobs of ours in addition to those of the attempts.
     pub(super) doubles: BTreeMap<(AttemptTag, LrmJobId), Double>,
-    /// Nodes that are in service, and fail all that is started on them.
+    /// Nodes that are in service, but fail everything that is started on them.
     pub(super) black_holes: BTreeSet<u32>,
     /// Directories that were taken before a wrapper could make them.
     pub(super) taken: BTreeSet<AttemptTag>,
@@ -118,13 +113,13 @@ pub struct SimulatedCluster {
     local_ended: u64,
     pub(super) local_starts: Vec<LocalStart>,
     pub(super) ailments: Ailments,
-    /// `None`: it grants no reservations.
+    /// `None`: the site grants no reservations.
     pub(super) leases: Option<SimulatedLeases>,
-    /// Local users who wait, where it grants reservations.
+    /// Waiting local users, if the site grants reservations.
     pub(super) waiting: WaitingLocals,
 }
 
-/// Its batch system as it is, for whoever looks into why nothing moves.
+/// Shows the state of the batch system, to find out why nothing moves.
 impl fmt::Display for SimulatedCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -186,12 +181,12 @@ impl SimulatedCluster {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &SiteName {
         &self.name
     }
 
-    /// What it says of an attempt.
+    /// Returns what it observes of an attempt.
     pub(super) fn observe(&self, tag: AttemptTag) -> Observation {
         match self.attempts.get(&tag) {
             // The wrapper's evidence wins over the batch system's opinion.
@@ -202,19 +197,19 @@ impl SimulatedCluster {
         }
     }
 
-    /// All its processors, up or down.
+    /// Returns all its processors, up or down.
     pub fn processors(&self) -> u32 {
         self.processors
     }
 
-    /// Idle processors that nobody waits for; `None` while it is not well, or does not show
-    /// what it is like.
+    /// Returns the idle processors that nobody waits for; `None` while it has a fault, or does not
+    /// show its true state.
     pub fn spare_processors(&self) -> Option<u32> {
         let nobody_waits = self.batch.queued() == 0 && self.waiting.is_empty();
         (nobody_waits && !self.ailments.hinder()).then(|| self.batch.idle())
     }
 
-    /// Those of them that nobody is promised for so long from now.
+    /// Returns the spare processors that are not reserved for `length` from now.
     pub fn spare_for(&self, length: DurationMs, now: Timestamp) -> Option<u32> {
         let spare = self.spare_processors();
         spare.map(|idle| {
@@ -226,32 +221,32 @@ impl SimulatedCluster {
         })
     }
 
-    /// Its load since the beginning.
+    /// Returns its load since the beginning.
     pub fn load(&self) -> &[LoadStep] {
         &self.load
     }
 
-    /// What ails it now.
+    /// Returns its present faults.
     pub fn ailments(&self) -> &Ailments {
         &self.ailments
     }
 
-    /// Jobs of local users that came to their own end.
+    /// Returns the number of local jobs that ran to their end.
     pub fn local_ended(&self) -> u64 {
         self.local_ended
     }
 
-    /// When jobs of local users began, and how long they waited for it.
+    /// Lists the starts of local jobs, with their submissions.
     pub fn local_starts(&self) -> &[LocalStart] {
         &self.local_starts
     }
 
-    /// Contents in its store.
+    /// Lists the contents in its store.
     pub fn contents(&self) -> impl Iterator<Item = Digest> {
         self.store.keys().copied()
     }
 
-    /// Partial data of copies that are not complete.
+    /// Returns the number of incomplete copies with partial data.
     pub fn partial_copies(&self) -> usize {
         self.copies.len()
     }
@@ -268,12 +263,12 @@ impl SimulatedCluster {
         self.local_jobs.front().map(|job| job.at)
     }
 
-    /// What the next local user submits.
+    /// Returns the next job of a local user.
     pub(super) fn next_local(&mut self) -> Option<LocalJob> {
         self.local_jobs.pop_front()
     }
 
-    /// The batch system has a local user's job from now on.
+    /// Hands a local user's job to the batch system.
     pub(super) fn hand_to_batch(&mut self, job: LocalJob, now: Timestamp) {
         let number = self.new_number();
         let LocalJob {
@@ -302,7 +297,8 @@ impl SimulatedCluster {
         }
     }
 
-    /// Whether one of the nodes of a batch job that runs fails all that is started on it.
+    /// Returns true if one of the nodes of a running batch job fails everything that is started on
+    /// it.
     pub(super) fn runs_in_a_black_hole(&self, job: LrmJobId) -> bool {
         !self.black_holes.is_empty()
             && self
@@ -311,19 +307,19 @@ impl SimulatedCluster {
                 .any(|node| self.black_holes.contains(&node))
     }
 
-    /// Numbers from this one on are free again.
+    /// Makes numbers from this one on free again.
     pub(super) fn hand_out_again(&mut self, job: LrmJobId) {
         self.next_job = self.next_job.min(job.0);
     }
 
-    /// The batch job is over: its processors are free.
+    /// Ends a batch job: its processors are free.
     pub(super) fn leave(&mut self, job: LrmJobId, now: Timestamp) {
         self.batch.end(job, now);
         self.occupants.remove(&job);
     }
 
-    /// A local user's job ends; `false` if it was killed before, and its number perhaps
-    /// handed out again.
+    /// Ends a local user's job. Returns `false` if it was killed before; its number may be reused
+    /// by then.
     pub(super) fn end_local(&mut self, job: LrmJobId, now: Timestamp) -> bool {
         let Some(Occupant::Local { run_time, .. }) = self.occupants.get(&job) else {
             return false;
@@ -337,7 +333,7 @@ impl SimulatedCluster {
         runs
     }
 
-    /// A batch job died with its node. The tag and where it stood, if it was ours.
+    /// Removes a batch job that died with its node. Returns the tag and its stage, if it was ours.
     pub(super) fn killed_with_node(&mut self, job: LrmJobId) -> Option<(AttemptTag, &'static str)> {
         let Occupant::Ours(tag) = self.occupants.remove(&job)? else {
             return None;
@@ -357,9 +353,9 @@ impl SimulatedCluster {
         Some((tag, step))
     }
 
-    /// Loses what was submitted after `since`, and its numbers with it. What was started
-    /// already is ended by its node, which finds that nobody knows it. What ended after `since`
-    /// waits to be started, for a while. Gives what was lost, and where it stood.
+    /// Loses what was submitted after `since`, with its numbers. Jobs that were already started are
+    /// ended by their node, which finds that nobody knows them. Jobs that ended after `since` wait
+    /// for a while to be started again. Returns the lost attempts, with their stages.
     pub(super) fn forget_since(
         &mut self,
         since: Timestamp,
@@ -387,7 +383,7 @@ impl SimulatedCluster {
         gone
     }
 
-    /// The batch job that an attempt stands for is forgotten; whether there is another.
+    /// Forgets the batch job of an attempt. Returns true if the attempt goes on with another one.
     fn goes_on_without(&mut self, tag: AttemptTag) -> bool {
         let had_directory = self.attempts.get(&tag).is_some_and(Attempt::has_directory);
         if !had_directory && self.stand_for_double(tag) {
@@ -407,7 +403,7 @@ impl SimulatedCluster {
         false
     }
 
-    /// Notes the load if it has changed.
+    /// Records the load if it has changed.
     pub(super) fn note_load(&mut self, now: Timestamp) {
         let mut running = 0;
         let mut held = 0;

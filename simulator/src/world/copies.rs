@@ -17,7 +17,7 @@ use crate::kinds::FaultKind;
 /// Size of every file that a payload writes.
 pub const OUTPUT_BYTES: Bytes = Bytes(1_000_000);
 
-/// A copy that is being made, or that broke off.
+/// A copy that is under way, or that broke off.
 #[derive(Debug, Clone)]
 pub(super) struct SimulatedCopy {
     flow: Option<FlowId>,
@@ -26,7 +26,7 @@ pub(super) struct SimulatedCopy {
     failed: Option<(CopyBlame, String)>,
 }
 
-/// What the payload of an attempt writes to a path: of each attempt something else.
+/// Returns the content that the payload of an attempt writes to a path: different for each attempt.
 pub fn output_of(tag: AttemptTag, path: &RelPath) -> Content {
     let text = format!("{tag}-{path}");
     let digest = blake3::hash(text.as_bytes());
@@ -55,10 +55,10 @@ impl World {
         }
     }
 
-    /// Digest and size of a file.
+    /// Returns digest and size of a file.
     ///
     /// # Errors
-    /// There is no such file.
+    /// Fails if there is no such file.
     pub fn inspect(&self, site: SiteIndex, place: &FilePlace) -> Result<Inspected, SiteError> {
         let content = self.content_at(site, place);
         Ok(Inspected {
@@ -70,7 +70,7 @@ impl World {
     /// Starts a copy to a site, or finds it under way.
     ///
     /// # Errors
-    /// There is no link to the source, or no room.
+    /// Fails if there is no link to the source, or no room.
     pub fn start_copy(&mut self, site: SiteIndex, order: &CopyRequest) -> Result<(), SiteError> {
         let running = self.sites[site.0].copies.get(&order.nonce);
         if running.is_some_and(|copy| copy.failed.is_none()) {
@@ -111,7 +111,7 @@ impl World {
         Ok(())
     }
 
-    /// `None` within a site: that takes no time.
+    /// Starts a flow; `None` within a site, as that takes no time.
     fn start_flow(
         &mut self,
         from: &SiteName,
@@ -131,7 +131,7 @@ impl World {
         Ok(Some(id))
     }
 
-    /// How a copy is doing.
+    /// Returns the state of a copy.
     pub fn copy_status(&mut self, site: SiteIndex, order: &CopyRequest) -> CopyStatus {
         let cluster = &self.sites[site.0];
         if cluster.store.contains_key(&order.content.digest) {
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// Stops a copy. What had arrived stays unless it is discarded.
+    /// Stops a copy. Data that arrived stay unless they are discarded.
     pub fn stop_copy(&mut self, site: SiteIndex, order: &CopyRequest, discard: bool) {
         let Some(copy) = self.sites[site.0].copies.get_mut(&order.nonce) else {
             return;
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// Puts what has arrived by now into the stores.
+    /// Puts the copies that have arrived by now into the stores.
     pub(super) fn finish_copies(&mut self) {
         for flow in self.network.completed(self.now) {
             for at in 0..self.sites.len() {
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// Copies on their way to a site, all or those from another.
+    /// Counts the copies on their way to a site, all or those from one other site.
     pub(super) fn copying(&self, to: SiteIndex, from: Option<&SiteName>) -> usize {
         let copies = self.sites[to.0]
             .copies
@@ -212,7 +212,7 @@ impl World {
             .count()
     }
 
-    /// Whether the store of a site has a content, whole.
+    /// Returns true if the store of a site has a content, whole.
     pub fn has_content(&self, site: SiteIndex, digest: Digest) -> bool {
         self.sites[site.0].store.contains_key(&digest)
     }
@@ -225,7 +225,7 @@ impl World {
     /// Reads a piece of a file. Simulated files have a size and no bytes.
     ///
     /// # Errors
-    /// There is no such file.
+    /// Fails if there is no such file.
     pub fn read(&self, site: SiteIndex, what: &Readable) -> Result<Excerpt, SiteError> {
         match what {
             Readable::Log(..) => Ok(Excerpt {

@@ -1,7 +1,6 @@
-//! Submissions that a batch system holds under a tag besides the first, as when a request
-//! came twice, or a batch job is put back into the queue after its node died. Of all of them
-//! one wrapper takes the directory, the one that comes first; the others find it taken and
-//! leave.
+//! Submissions that a batch system holds under a tag besides the first, for example when a request
+//! came twice, or a batch job is requeued after its node died. The first wrapper that comes takes
+//! the directory; the others find it taken and leave.
 
 use cospan_domain::ids::{AttemptTag, LrmId};
 use cospan_domain::planted::{Bug, bug};
@@ -19,15 +18,15 @@ use super::ledger::LedgerEvent;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Double {
     pub(super) processors: u32,
-    /// How long it may run, as the batch system knows it.
+    /// Longest run time as requested from the batch system.
     asked: DurationMs,
     submitted_at: Timestamp,
-    /// Whether its wrapper is on its way.
+    /// True if its wrapper is on its way.
     pub(super) started: bool,
 }
 
 impl SimulatedCluster {
-    /// Batch jobs of a tag besides that of its attempt.
+    /// Lists the batch jobs of a tag besides that of its attempt.
     pub(super) fn doubles_of(&self, tag: AttemptTag) -> impl Iterator<Item = (LrmJobId, &Double)> {
         let all = (tag, LrmJobId(0))..=(tag, LrmJobId(u64::MAX));
         self.doubles
@@ -35,7 +34,7 @@ impl SimulatedCluster {
             .map(|((_, job), double)| (*job, double))
     }
 
-    /// What a look for the tag finds of them.
+    /// Lists them as a lookup of the tag finds them.
     pub(super) fn found_doubles(&self, tag: AttemptTag) -> impl Iterator<Item = FoundAttempt> {
         self.doubles_of(tag).map(|(job, double)| FoundAttempt {
             lrm_id: lrm_id(&self.name, job),
@@ -43,14 +42,14 @@ impl SimulatedCluster {
         })
     }
 
-    /// Whether this batch job is one of them; it is started.
+    /// Marks a batch job as started. Returns true if it is a double.
     pub(super) fn double_started(&mut self, tag: AttemptTag, job: LrmJobId) -> bool {
         let double = self.doubles.get_mut(&(tag, job));
         double.map(|double| double.started = true).is_some()
     }
 
-    /// The wrapper of one of them comes to the directory before that of the attempt's own
-    /// batch job; `false` if it is too late.
+    /// Lets the wrapper of a double take the directory before that of the attempt's own batch job.
+    /// Returns `false` if it is too late.
     pub(super) fn take_directory(&mut self, tag: AttemptTag, job: LrmJobId) -> bool {
         let Some(attempt) = self.attempts.get_mut(&tag) else {
             return false;
@@ -74,8 +73,8 @@ impl SimulatedCluster {
         true
     }
 
-    /// The batch job of an attempt without a directory is gone: it stands for another one
-    /// from now on, if there is any.
+    /// Makes an attempt without a directory, whose batch job is gone, stand for a double from now
+    /// on, if there is any.
     pub(super) fn stand_for_double(&mut self, tag: AttemptTag) -> bool {
         let next = self
             .doubles_of(tag)
@@ -97,7 +96,7 @@ impl SimulatedCluster {
         true
     }
 
-    /// A batch job under the tag of an attempt that is over is let in all the same.
+    /// Lets in a batch job under the tag of an attempt that is over: a planted bug.
     pub(super) fn let_in_again(&mut self, tag: AttemptTag, job: LrmJobId) -> bool {
         let Some(attempt) = self.attempts.get_mut(&tag) else {
             return false;
@@ -112,8 +111,8 @@ impl SimulatedCluster {
         again
     }
 
-    /// The batch system puts a batch job of ours whose node died back into its queue.
-    /// `true` if nothing else has become of the attempt: there was no directory yet.
+    /// Requeues a batch job of ours whose node died. Returns `true` if nothing else happened to the
+    /// attempt: there was no directory yet.
     fn queue_again(&mut self, job: LrmJobId, now: Timestamp) -> bool {
         let Some(Occupant::Ours(tag)) = self.occupants.get(&job) else {
             return false;
@@ -133,7 +132,7 @@ impl SimulatedCluster {
         self.batch.submit(job, processors, asked, now).is_ok()
     }
 
-    /// Loses those that were submitted after `since`, and their numbers.
+    /// Loses the doubles that were submitted after `since`, and their numbers.
     pub(super) fn forget_doubles_since(
         &mut self,
         since: Timestamp,
@@ -154,9 +153,9 @@ impl SimulatedCluster {
 }
 
 impl World {
-    /// A batch job died with its node, at a site that puts such batch jobs back into the
-    /// queue. The tag and where it stood, if that was the end of an attempt of ours: then
-    /// the batch job will be started once more, and find the directory.
+    /// Handles the death of a batch job with its node, at a site that requeues such batch jobs.
+    /// Returns the tag and its stage if that was the end of an attempt of ours: then the batch job
+    /// will be started once more, and find the directory.
     pub(super) fn dies_and_is_requeued(
         &mut self,
         site: SiteIndex,
@@ -192,7 +191,7 @@ impl World {
         Some((tag, step))
     }
 
-    /// A submission under a tag that is known: the batch system takes it all the same.
+    /// Submits again under a known tag: the batch system accepts it all the same.
     pub(super) fn submit_again(
         &mut self,
         site: SiteIndex,
@@ -222,7 +221,7 @@ impl World {
         Ok(Submitted { lrm_id })
     }
 
-    /// One of several batch jobs under a tag is over, and the attempt goes on without it.
+    /// Ends one of several batch jobs under a tag; the attempt goes on without it.
     pub(super) fn double_leaves(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
@@ -233,7 +232,7 @@ impl World {
         self.schedule(site);
     }
 
-    /// Takes back all batch jobs under a tag but that of the attempt.
+    /// Withdraws all batch jobs under a tag except that of the attempt.
     pub(super) fn withdraw_doubles(&mut self, site: SiteIndex, tag: AttemptTag) {
         let doubles: Vec<LrmJobId> = self.sites[site.0]
             .doubles_of(tag)
@@ -244,7 +243,7 @@ impl World {
             .for_each(|job| self.double_leaves(site, tag, job));
     }
 
-    /// The batch job of this number, if the number is one of this site.
+    /// Parses the number of a batch job, if it belongs to this site.
     pub(super) fn number(&self, site: SiteIndex, id: &LrmId) -> Option<LrmJobId> {
         let (number, at) = id.as_str().split_once('.')?;
         let here = at == self.sites[site.0].name.as_str();

@@ -1,8 +1,8 @@
 //! Reservations at a simulated site: kept by the site itself, and enforced.
 //!
-//! A site that grants them starts what it takes of ours at once, or refuses it; of local users it
-//! starts who breaks no promise ([`super::waiting`]). What is free is made anew for each question,
-//! from what runs, what is reserved, and who waits and may not be put off.
+//! A site that grants reservations starts an attempt of ours at once, or refuses it. It starts
+//! local users who break no reservation ([`super::waiting`]). The free processors are computed for
+//! each question, from what runs, what is reserved, and who waits and may not be delayed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,22 +24,22 @@ use super::attempt::asked;
 use super::cluster::{Occupant, SimulatedCluster};
 use crate::kinds::FaultKind;
 
-/// How long nodes that are down are taken to stay so.
+/// Time that nodes which are down are assumed to stay so.
 const DOWN: DurationMs = DurationMs(3_600_000);
-/// What runs longer than it said is taken to end this much later.
+/// Time from now to the assumed end of a job that runs past its estimate.
 const OVERRUN: DurationMs = DurationMs(60_000);
 
 /// The reservations of a site.
 #[derive(Debug, Default)]
 pub(super) struct SimulatedLeases {
     kept: BTreeMap<ReservationTag, Reservation>,
-    /// Those that it lost without a word.
+    /// Reservations that it lost without a word.
     lost: Vec<ReservationTag>,
-    /// Those that it was asked to take back, and did.
+    /// Reservations that were cancelled on request.
     released: BTreeSet<ReservationTag>,
 }
 
-/// All that a site promised, and what is free beside.
+/// All reservations of a site, with what is free beside them.
 type Book = ReservationLedger<ReservationTag>;
 
 fn unfit() -> SiteError {
@@ -47,17 +47,17 @@ fn unfit() -> SiteError {
 }
 
 impl SimulatedCluster {
-    /// Whether it grants reservations.
+    /// Returns true if it grants reservations.
     pub fn grants(&self) -> bool {
         self.leases.is_some()
     }
 
-    /// The reservations that it holds now.
+    /// Lists the reservations that it has now.
     pub fn leases(&self) -> impl Iterator<Item = (&ReservationTag, &Reservation)> {
         self.leases.iter().flat_map(|leases| &leases.kept)
     }
 
-    /// Idle processors that nobody was promised at this moment.
+    /// Returns the idle processors that are not reserved at this moment.
     pub(super) fn idle(&self, now: Timestamp) -> u32 {
         let begun = self
             .leases()
@@ -71,7 +71,7 @@ impl SimulatedCluster {
         self.batch.idle().saturating_sub(kept.sum())
     }
 
-    /// How what is idle ebbs away as others were promised it.
+    /// Returns how the idle processors decrease as reservations begin.
     pub(super) fn ebbs(&mut self, now: Timestamp) -> Vec<IdleDrop> {
         if self.leases().next().is_none() {
             return Vec::new();
@@ -82,14 +82,14 @@ impl SimulatedCluster {
             .unwrap_or_default()
     }
 
-    /// Whether it lost this reservation without a word.
+    /// Returns true if it lost this reservation without a word.
     pub fn has_lost(&self, tag: ReservationTag) -> bool {
         self.leases
             .as_ref()
             .is_some_and(|leases| leases.lost.contains(&tag))
     }
 
-    /// Whether it was ever asked to take this reservation back, and did.
+    /// Returns true if this reservation was ever cancelled on request.
     pub fn has_released(&self, tag: ReservationTag) -> bool {
         self.leases
             .as_ref()
@@ -102,7 +102,7 @@ impl SimulatedCluster {
         self.booked(now)
     }
 
-    /// The same as it stands, with what is over not yet forgotten.
+    /// Returns the reservations as they are, including those that are over.
     fn booked(&self, now: Timestamp) -> Result<Book, SiteError> {
         let leases = self.leases.as_ref().ok_or_else(unfit)?;
         let mut beside = self.beside_what_runs(now).ok_or_else(unfit)?;
@@ -115,13 +115,13 @@ impl SimulatedCluster {
         Ok(book)
     }
 
-    /// What is free when, beside what runs outside of reservations.
+    /// Returns what is free when, beside what runs outside of reservations.
     fn beside_what_runs(&self, now: Timestamp) -> Option<Timeline> {
         let timeline = Timeline::new(now, &Resources::processors(self.processors)).ok()?;
         Some(timeline_less(timeline, &self.taken_until(now), now))
     }
 
-    /// The same, and beside what was promised.
+    /// Returns what is free when, beside reservations and what runs outside of them.
     pub(super) fn free_of_promises(&self, now: Timestamp) -> Option<Timeline> {
         let mut free = self.beside_what_runs(now)?;
         let live = self.leases().filter(|(_, lease)| !is_over(lease, now));
@@ -129,14 +129,14 @@ impl SimulatedCluster {
         Some(free)
     }
 
-    /// Processors that nobody has or is promised for so long from now.
+    /// Returns the processors that are neither used nor reserved for `length` from now.
     pub(super) fn free_for(&self, length: DurationMs, now: Timestamp) -> u32 {
         let free = |book: Book| book.timeline().least_free(Span::new(now, now + length));
         self.booked(now)
             .map_or(0, |book| free(book).whole_processors())
     }
 
-    /// What runs outside of reservations, and until when; and what is down.
+    /// Lists what runs outside of reservations, and what is down, each with its end.
     fn taken_until(&self, now: Timestamp) -> Vec<(u32, Timestamp)> {
         let mut taken = Vec::new();
         for (job, occupant) in &self.occupants {
@@ -167,14 +167,14 @@ impl SimulatedCluster {
         })
     }
 
-    /// Processors that live attempts use of a reservation.
+    /// Returns the processors that live attempts use of a reservation.
     fn used_of(&self, lease: ReservationTag) -> u32 {
         let under = self.attempts.values();
         let under = under.filter(|attempt| attempt.lease == Some(lease) && attempt.is_live());
         under.map(|attempt| attempt.processors).sum()
     }
 
-    /// Does something with one reservation, and keeps what came of it.
+    /// Runs `work` on the reservations of a site, and keeps the result for one of them.
     fn with_lease<T>(
         &mut self,
         tag: ReservationTag,
@@ -201,7 +201,7 @@ impl SimulatedCluster {
         })
     }
 
-    /// Whether an attempt may be taken: under its reservation, or where it breaks none.
+    /// Checks that an attempt may be accepted: under its reservation, or where it breaks none.
     pub(super) fn keeps_promises(
         &mut self,
         order: &SubmitRequest,
@@ -274,10 +274,10 @@ fn timeline_less(mut timeline: Timeline, taken: &[(u32, Timestamp)], now: Timest
 }
 
 impl World {
-    /// Asks for a reservation.
+    /// Requests a reservation.
     ///
     /// # Errors
-    /// The site grants none.
+    /// Fails if the site grants no reservations.
     pub fn reserve(
         &mut self,
         site: SiteIndex,
@@ -290,10 +290,10 @@ impl World {
         })
     }
 
-    /// Changes one; `None`: there is none.
+    /// Modifies a reservation; `None`: there is none.
     ///
     /// # Errors
-    /// The site grants none.
+    /// Fails if the site grants no reservations.
     pub fn modify_lease(
         &mut self,
         site: SiteIndex,
@@ -305,10 +305,10 @@ impl World {
         })
     }
 
-    /// Keeps one that is not confirmed for so long from now.
+    /// Keeps an offer for `keep_for` from now.
     ///
     /// # Errors
-    /// The site grants none.
+    /// Fails if the site grants no reservations.
     pub fn renew_lease(
         &mut self,
         site: SiteIndex,
@@ -319,10 +319,10 @@ impl World {
         self.sites[site.0].with_lease(tag, now, |book| book.renew(&tag, now + keep_for))
     }
 
-    /// Keeps one for good.
+    /// Confirms an offer.
     ///
     /// # Errors
-    /// The site grants none.
+    /// Fails if the site grants no reservations.
     pub fn confirm_lease(
         &mut self,
         site: SiteIndex,
@@ -332,10 +332,10 @@ impl World {
         self.sites[site.0].with_lease(tag, now, |book| book.confirm(&tag))
     }
 
-    /// Gives one up.
+    /// Cancels a reservation.
     ///
     /// # Errors
-    /// The site grants none.
+    /// Fails if the site grants no reservations.
     pub fn release_lease(
         &mut self,
         site: SiteIndex,
@@ -350,10 +350,10 @@ impl World {
         cluster.with_lease(tag, now, |book| book.cancel(&tag))
     }
 
-    /// All reservations of a site.
+    /// Lists all reservations of a site.
     ///
     /// # Errors
-    /// The site grants none.
+    /// Fails if the site grants no reservations.
     pub fn list_leases(&mut self, site: SiteIndex) -> Result<ReservationsByTag, SiteError> {
         let now = self.now;
         let book = self.sites[site.0].book(now)?;
@@ -372,10 +372,10 @@ impl World {
         Ok(seen.collect())
     }
 
-    /// What is free when at a site.
+    /// Lists what is free when at a site.
     ///
     /// # Errors
-    /// The site grants no reservations.
+    /// Fails if the site grants no reservations.
     pub fn free_slots(
         &mut self,
         site: SiteIndex,
@@ -393,7 +393,7 @@ impl World {
         Ok(slots.collect())
     }
 
-    /// A site loses all reservations without a word.
+    /// Makes a site lose all reservations without a word.
     pub(super) fn lose_leases(&mut self, site: SiteIndex) {
         let Some(leases) = &mut self.sites[site.0].leases else {
             return;

@@ -1,7 +1,6 @@
-//! The simulated world: clusters with their batch systems, local users, files
-//! and links. It knows no clock of its own and nothing of the control plane:
-//! time is handed in, and everything that happens follows from what was asked
-//! of it and from its agenda.
+//! The simulated world: clusters with their batch systems, local users, files and links. It has no
+//! clock of its own and knows nothing of the control plane: time is an argument, and everything
+//! follows from the calls to it and from its agenda.
 
 mod agenda;
 pub mod attempt;
@@ -37,24 +36,21 @@ use trouble::{SiteFault, StruckFault};
 /// A link from one site to another.
 #[derive(Debug, Clone)]
 pub struct LinkSpec {
-    /// Where it begins.
     pub from: SiteName,
-    /// Where it ends.
     pub to: SiteName,
-    /// What it carries.
     pub bandwidth: BitsPerSecond,
-    /// How long the first byte takes.
+    /// Time until the first byte arrives.
     pub latency: DurationMs,
 }
 
-/// How the wrappers of our attempts behave.
+/// The delays of the wrappers of our attempts.
 #[derive(Debug, Clone, Copy)]
 pub struct SimulatedPace {
     /// Longest time from the start of a batch job to its wrapper's arrival at the gate.
     pub launch_max: DurationMs,
     /// Longest time from the decision of a gate until its wrapper has seen it.
     pub gate_max: DurationMs,
-    /// How long after its wall time a payload is ended.
+    /// Time by which a payload is ended too late after its wall time.
     pub wall_late: DurationMs,
 }
 
@@ -80,21 +76,21 @@ pub struct World {
     ledger: WorldLedger,
     chance: StdRng,
     pace: SimulatedPace,
-    /// Sites at which something changed since it was last asked.
+    /// True for sites at which something changed since the last call.
     touched: Vec<bool>,
     next_flow: u64,
     troubles: Vec<SiteFault>,
     struck: StruckFault,
-    /// What another control plane submits where numbers are handed out again.
+    /// An attempt that another control plane submits where numbers are reused.
     rival: Option<SubmitRequest>,
-    /// Whether batch jobs whose node died are put back into the queue.
+    /// True if batch jobs whose node died are requeued.
     requeues: bool,
-    /// Whether control planes drive its sites by the adapter of Slurm.
+    /// True if control planes drive the sites through the adapter of Slurm.
     by_slurm: bool,
 }
 
 impl World {
-    /// A world in which nothing has happened yet. All that it draws follows from `seed`.
+    /// Makes a world in which nothing has happened yet. All its random numbers follow from `seed`.
     pub fn new(
         sites: Vec<ClusterSpec>,
         links: &[LinkSpec],
@@ -145,60 +141,59 @@ impl World {
         world
     }
 
-    /// Another control plane uses the same account: where a scheduler forgets submissions,
-    /// it is the next to submit, and has their numbers.
+    /// Adds another control plane that uses the same account: where a batch system forgets
+    /// submissions, it is the next to submit, and gets their numbers.
     pub fn set_rival(&mut self, order: SubmitRequest) {
         self.rival = Some(order);
     }
 
-    /// Batch jobs whose node died are put back into the queue from now on, although nobody
-    /// asked for that.
+    /// Makes sites requeue batch jobs whose node died from now on, although nobody asked for that.
     pub fn set_requeues(&mut self, requeues: bool) {
         self.requeues = requeues;
     }
 
-    /// Control planes drive its sites by the adapter of Slurm from now on.
+    /// Makes control planes drive the sites through the adapter of Slurm from now on.
     pub fn drive_by_slurm(&mut self) {
         self.by_slurm = true;
     }
 
-    /// Whether they do.
+    /// Returns true if control planes drive the sites through the adapter of Slurm.
     pub fn is_driven_by_slurm(&self) -> bool {
         self.by_slurm
     }
 
-    /// The time that it has reached.
+    /// Returns the time that the world has reached.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// What payloads and sites did: the truth that oracles read.
+    /// Returns what payloads and sites did: the truth that oracles read.
     pub fn ledger(&self) -> &WorldLedger {
         &self.ledger
     }
 
-    /// How often each kind of trouble struck what stood at each step.
+    /// Returns how often each kind of fault had an effect at each step.
     pub fn struck(&self) -> &StruckFault {
         &self.struck
     }
 
-    /// The place of a site; `None` if there is none of this name.
+    /// Returns the index of a site; `None` if there is none of this name.
     pub fn index_of(&self, name: &SiteName) -> Option<SiteIndex> {
         self.by_name.get(name).copied()
     }
 
-    /// The sites, in the order in which they were given.
+    /// Returns the sites, in the order in which they were given.
     pub fn sites(&self) -> &[SimulatedCluster] {
         &self.sites
     }
 
-    /// When something happens next without being asked for.
+    /// Returns the time of the next event that happens by itself.
     pub fn next_event(&self) -> Option<Timestamp> {
         let flow = self.network.next_completion().map(|(at, _)| at);
         flow.into_iter().chain(self.agenda.next()).min()
     }
 
-    /// Lets everything happen that happens until `now`.
+    /// Lets everything happen that is due until `now`.
     pub fn advance(&mut self, now: Timestamp) {
         while let Some(at) = self.next_event().filter(|at| *at <= now) {
             self.now = self.now.max(at);
@@ -210,7 +205,7 @@ impl World {
         self.now = self.now.max(now);
     }
 
-    /// Sites at which something changed since the last call.
+    /// Returns the sites at which something changed since the last call.
     pub fn take_touched(&mut self) -> Vec<SiteIndex> {
         let touched = self.touched.iter_mut().enumerate();
         touched
@@ -235,7 +230,7 @@ impl World {
         }
     }
 
-    /// Something up to `most`, drawn.
+    /// Draws a duration of at most `most`.
     fn draw(&mut self, most: DurationMs) -> DurationMs {
         DurationMs(self.chance.random_range(0..=most.0))
     }
@@ -244,7 +239,7 @@ impl World {
         self.touched[site.0] = true;
     }
 
-    /// Starts whatever the batch system lets start, and notes the load.
+    /// Starts every batch job that may start, and records the load.
     fn schedule(&mut self, site: SiteIndex) {
         let now = self.now;
         self.start_waiting(site);

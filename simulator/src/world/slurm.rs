@@ -1,5 +1,5 @@
-//! What Slurm's commands and the files of wrappers say of a simulated site: lines as a real
-//! Slurm 22.05 printed them, filled in with what is so.
+//! Slurm's commands and the files of wrappers at a simulated site: lines as a real Slurm 22.05
+//! printed them, filled with values from the world.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ const QUEUE: &str = "queue {number}|{state}|{reason}|{processors}|{submitted}|{s
 |{root}|{tag}|{tag}
 ";
 
-/// How long Slurm remembers a job that is over.
+/// Time that Slurm remembers a job that is over.
 const REMEMBERED_MS: u64 = 300_000;
 
 /// A job as `squeue` shows it.
@@ -66,7 +66,7 @@ impl SqueueLine {
     }
 }
 
-/// A template with its places filled.
+/// Fills the places of a template.
 fn fill(template: &str, values: &[(&str, &str)], out: &mut String) {
     let mut rest = template;
     while let Some((before, behind)) = rest.split_once('{') {
@@ -84,7 +84,7 @@ fn fill(template: &str, values: &[(&str, &str)], out: &mut String) {
 }
 
 impl World {
-    /// What Slurm says of itself and of its nodes.
+    /// Returns what Slurm prints of itself and of its nodes.
     pub fn slurm_describes(&self, site: SiteIndex) -> String {
         let cluster = &self.sites[site.0];
         let nodes = cluster.nodes;
@@ -101,7 +101,8 @@ impl World {
         said + &self.load_line(site, None)
     }
 
-    /// Processors of the partition; some number instead of those that are idle, if one is given.
+    /// Returns the processors of the partition, with `idle` in place of the idle ones if it is
+    /// given.
     fn load_line(&self, site: SiteIndex, idle: Option<u32>) -> String {
         let cluster = &self.sites[site.0];
         let then = cluster.ailments.stale.as_ref();
@@ -122,8 +123,8 @@ impl World {
         said
     }
 
-    /// What the agent's `status` finds: the `queue` and the `load`, if they are asked for, and what
-    /// these attempts left. Of the queue only what is asked for and what is not over is shown.
+    /// Returns what the agent's `status` finds: the `queue` and the `load`, if they are asked for,
+    /// and the files of these attempts. The queue shows only the wanted attempts that are not over.
     pub fn slurm_status(
         &mut self,
         site: SiteIndex,
@@ -149,7 +150,7 @@ impl World {
         said + &load.unwrap_or_default() + &files
     }
 
-    /// What the agent's `find` finds.
+    /// Returns what the agent's `find` finds.
     pub fn slurm_finds(&mut self, site: SiteIndex, tag: AttemptTag) -> String {
         let mut said = String::new();
         if self.find_by_tag(site, tag).found.is_empty() {
@@ -164,7 +165,7 @@ impl World {
         said
     }
 
-    /// What the agent's `list` finds.
+    /// Returns what the agent's `list` finds.
     pub fn slurm_lists(&self, site: SiteIndex) -> String {
         let mut said = String::new();
         self.live_lines(site, |_| true, &mut said);
@@ -174,7 +175,7 @@ impl World {
         said
     }
 
-    /// Jobs of ours that wait or run, as far as they are wanted.
+    /// Writes the lines of our jobs that wait or run and are wanted.
     fn live_lines(&self, site: SiteIndex, wanted: impl Fn(AttemptTag) -> bool, said: &mut String) {
         let cluster = &self.sites[site.0];
         for (number, occupant) in &cluster.occupants {
@@ -206,7 +207,7 @@ impl World {
         })
     }
 
-    /// All jobs under a tag of which this is seen.
+    /// Writes the lines of all jobs under a tag, as observed.
     fn lines_of(&self, site: SiteIndex, tag: AttemptTag, seen: &Observation, said: &mut String) {
         let cluster = &self.sites[site.0];
         for (number, _) in cluster.doubles_of(tag) {
@@ -247,7 +248,7 @@ impl World {
         .write(tag, said);
     }
 
-    /// What a wrapper has left that is seen like this.
+    /// Writes the files that a wrapper has left, as observed.
     fn files_of(&self, site: SiteIndex, tag: AttemptTag, seen: &Observation, said: &mut String) {
         let attempt = self.sites[site.0].attempts.get(&tag);
         let job = attempt.map_or(0, |attempt| attempt.lrm.0);
@@ -260,7 +261,7 @@ impl World {
         match seen {
             Observation::Ready(at_gate) => {
                 files.push(("ready", at_gate.since, ready(&at_gate.host)));
-                // Decided, and not seen by its wrapper yet.
+                // Decided, and not yet seen by its wrapper.
                 let decision = attempt.and_then(|attempt| attempt.decision);
                 let verdict = decision.map(|(state, _)| word_of(state).to_owned());
                 files.extend(verdict.map(|verdict| ("decision", at_gate.since, verdict)));
@@ -297,7 +298,7 @@ impl World {
         let _ = writeln!(said, "d 0.000 attempts/{tag}");
         for (name, written, text) in files {
             let _ = writeln!(said, "f {} attempts/{tag}/{name}", seconds(written));
-            // Of a decision only the first line is sent.
+            // Only the first line of a decision is sent.
             let end = if name == "decision" {
                 String::new()
             } else {
@@ -310,7 +311,7 @@ impl World {
     }
 }
 
-/// Who heads the queue waits for processors; all others for their turn.
+/// Returns the reason: the head of the queue waits for processors, all others for their turn.
 fn why_it_waits(cluster: &SimulatedCluster, number: LrmJobId) -> &'static str {
     if cluster.batch.heads_queue(number) {
         "Resources"
@@ -326,7 +327,7 @@ fn word_of(state: GateState) -> &'static str {
     }
 }
 
-/// As a wrapper writes it.
+/// Formats the cause of an exit as a wrapper writes it.
 fn cause_of(cause: &ExitCause) -> String {
     match cause {
         ExitCause::Code(code) => format!("code {code}"),
@@ -338,7 +339,7 @@ fn cause_of(cause: &ExitCause) -> String {
     }
 }
 
-/// As `date +%s.%N` and `find -printf %T@` print it.
+/// Formats a time as `date +%s.%N` and `find -printf %T@` print it.
 fn seconds(at: Timestamp) -> String {
     format!("{}.{:03}", at.0 / 1_000, at.0 % 1_000)
 }

@@ -1,4 +1,4 @@
-//! What goes wrong in the world by itself: nodes, sites, schedulers, links, clocks.
+//! Faults of the world itself: nodes, sites, batch systems, links, clocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,73 +13,73 @@ use super::batch::LrmJobId;
 use super::ledger::LedgerEvent;
 use crate::kinds::FaultKind;
 
-/// How often something struck, by kind and by the step that it struck at.
+/// Number of effects of faults, by kind and by the step that they hit.
 pub type StruckFault = BTreeMap<(FaultKind, &'static str), u64>;
 
-/// Counts one strike.
+/// Counts one effect.
 pub(crate) fn count(struck: &mut StruckFault, kind: FaultKind, step: &'static str) {
     *struck.entry((kind, step)).or_default() += 1;
 }
 
-/// Something that goes wrong at a site, or on a link from it.
+/// A fault of a site, or of a link from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SiteFault {
     /// A node dies.
     NodeDown {
-        /// Which.
         node: u32,
-        /// How long until it is back.
+        /// Time until the node is back.
         repair: DurationMs,
     },
     /// Every node dies.
     SiteDown {
-        /// How long until they are back.
+        /// Time until the nodes are back.
         repair: DurationMs,
     },
-    /// The site answers no more, or again.
+    /// The site does not answer any more, or answers again.
     Silent(bool),
-    /// No way leads to the site any more, or again.
+    /// The site cannot be reached any more, or again.
     CutOff(bool),
-    /// The site takes requests and carries out none of them, or goes on.
+    /// The site accepts requests and carries out none of them, or goes on.
     Frozen(bool),
-    /// The site lets our account in no more, or again.
+    /// The site rejects our account, or accepts it again.
     Revoked(bool),
-    /// The site shows its load and our attempts as they were when this began, or as they are.
+    /// The site shows its load and our attempts as they were when this began, or shows them as they
+    /// are.
     Stale(bool),
-    /// Its scheduler is killed, and loses what it acknowledged last.
+    /// The batch system is killed, and loses what it acknowledged last.
     Forgets {
-        /// How far back.
+        /// Length of the time whose submissions are lost.
         window: DurationMs,
-        /// Had it acknowledged nothing of ours lately, it is killed again a window later, so
-        /// many times more.
+        /// If it had acknowledged nothing of ours lately, it is killed again a window later, up to
+        /// this many times.
         times: u32,
     },
-    /// Its scheduler starts nothing any more, or again.
+    /// The batch system starts nothing any more, or again.
     Drained(bool),
-    /// It loses all reservations without a word.
+    /// The site loses all reservations without a word.
     LosesLeases,
-    /// Its disk takes no copy any more, or again.
+    /// The disk of the site takes no copy any more, or again.
     DiskFull(bool),
-    /// Its clock is set this far ahead of the true time, in milliseconds; negative: behind.
+    /// The clock of the site is set this far ahead of the true time, in milliseconds; negative:
+    /// behind.
     Clock(i64),
-    /// A link from it carries this much from now on; 0 cuts it.
+    /// A link from the site has this bandwidth from now on; 0 cuts it.
     Link {
-        /// Where the link ends.
+        /// End of the link.
         to: SiteName,
-        /// What it carries.
         bandwidth: BitsPerSecond,
     },
-    /// What a link from it carries arrives damaged, or whole again.
+    /// Content over a link from the site arrives damaged, or whole again.
     Corrupts {
-        /// Where the link ends.
+        /// End of the link.
         to: SiteName,
-        /// Whether it is damaged.
+        /// True if it is damaged.
         corrupts: bool,
     },
 }
 
 impl SiteFault {
-    /// Its kind.
+    /// Returns its kind.
     pub fn kind(&self) -> FaultKind {
         match self {
             SiteFault::NodeDown { .. } => FaultKind::NodeDown,
@@ -99,7 +99,7 @@ impl SiteFault {
         }
     }
 
-    /// Whether its site, and no other, is out of reach from now on.
+    /// Returns true if its site, and no other, is out of reach from now on.
     pub fn hides_site(&self) -> bool {
         matches!(
             self,
@@ -107,7 +107,7 @@ impl SiteFault {
         )
     }
 
-    /// Whether it begins with this, or is over.
+    /// Returns true if this begins the fault, false if it ends it.
     fn begins(&self) -> bool {
         match self {
             SiteFault::Silent(on)
@@ -123,43 +123,43 @@ impl SiteFault {
     }
 }
 
-/// What ails a site for a while.
+/// The present faults of a site.
 #[derive(Debug, Clone, Default)]
 pub struct Ailments {
     /// It does not answer; what runs there goes on.
     pub silent: bool,
-    /// No way leads there; what runs there goes on.
+    /// It cannot be reached; what runs there goes on.
     pub cut_off: bool,
-    /// It takes requests and carries out none.
+    /// It accepts requests and carries out none.
     pub frozen: bool,
-    /// It refuses our account.
+    /// It rejects our account.
     pub revoked: bool,
-    /// It refuses orders to copy.
+    /// It refuses to copy.
     pub(super) disk_full: bool,
-    /// It shows what it was like at an earlier time.
+    /// The state that it shows, from an earlier time.
     pub(super) stale: Option<ShownSite>,
-    /// Since when its clock is how far ahead, in milliseconds; oldest first.
+    /// Times at which its clock was set, with how far ahead in milliseconds; oldest first.
     pub(super) clock_set: Vec<(Timestamp, i64)>,
-    /// What comes from these sites arrives damaged.
+    /// Sites whose content arrives damaged.
     pub(super) corrupt_from: BTreeSet<SiteName>,
-    /// Kinds of trouble that nobody has met yet since they began.
+    /// Kinds of faults that no caller has met yet since they began.
     unmet: BTreeSet<FaultKind>,
-    /// Attempts of which an answer said what is not so, each with the kind of trouble.
+    /// Attempts about which an answer was wrong, each with the kind of fault.
     misstated: BTreeSet<(FaultKind, AttemptTag)>,
 }
 
-/// Why a site turns its callers away.
+/// The reason why a site turns its callers away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closed {
-    /// It does not answer, or no way leads there.
+    /// It does not answer, or cannot be reached.
     Silent,
-    /// It refuses our account.
+    /// It rejects our account.
     Revoked,
-    /// It takes requests and carries out none.
+    /// It accepts requests and carries out none.
     Frozen,
 }
 
-/// What a site showed at some time.
+/// The state that a site showed at some time.
 #[derive(Debug, Clone)]
 pub(super) struct ShownSite {
     pub(super) idle: u32,
@@ -167,13 +167,13 @@ pub(super) struct ShownSite {
 }
 
 impl Ailments {
-    /// Whether it cannot be worked with, or shows what is not so.
+    /// Returns true if it cannot be worked with, or shows a wrong state.
     pub fn hinder(&self) -> bool {
         let deaf = self.silent || self.cut_off || self.frozen || self.revoked;
         deaf || self.stale.is_some()
     }
 
-    /// The kind of trouble that turns callers away now.
+    /// Returns the kind of fault that turns callers away now.
     fn closed(&self) -> Option<(FaultKind, Closed)> {
         let kinds = [
             (self.silent, FaultKind::Silent, Closed::Silent),
@@ -187,18 +187,18 @@ impl Ailments {
             .map(|(_, kind, closed)| (kind, closed))
     }
 
-    /// What the site's clock showed at a time, and so what was written down then.
+    /// Returns what the site's clock showed at a time, and so what was written down then.
     pub(super) fn clock(&self, at: Timestamp) -> Timestamp {
         at + self.clock_ahead(at)
     }
 
-    /// How far its clock was ahead then.
+    /// Returns how far its clock was ahead then.
     fn clock_ahead(&self, at: Timestamp) -> ClockSkew {
         let set = self.clock_set.iter().rev().find(|(since, _)| *since <= at);
         ClockSkew(set.map_or(0, |(_, ahead_ms)| *ahead_ms))
     }
 
-    /// By how much its clock was set in this time, forward and back.
+    /// Returns by how much its clock was set in this time, forward and back.
     pub fn clock_steps(&self, from: Timestamp, to: Timestamp) -> DurationMs {
         let mut before = 0;
         let steps = self.clock_set.iter().map(|(at, ahead_ms)| {
@@ -208,12 +208,12 @@ impl Ailments {
         DurationMs(steps.sum())
     }
 
-    /// Whether it says what is so, and when.
+    /// Returns true if it shows its true state, with true times.
     fn shows_truth(&self) -> bool {
         self.stale.is_none() && self.clock_set.is_empty()
     }
 
-    /// An observation with the times that the site's clock gives.
+    /// Converts an observation to the times of the site's clock.
     pub(super) fn by_its_clock(&self, seen: Observation) -> Observation {
         if self.clock_set.is_empty() {
             return seen;
@@ -255,7 +255,7 @@ impl Ailments {
 }
 
 impl World {
-    /// Something will go wrong at its time.
+    /// Plans a fault.
     pub fn plan(&mut self, at: Timestamp, site: SiteIndex, trouble: SiteFault) {
         self.troubles.push(trouble);
         self.agenda
@@ -295,8 +295,8 @@ impl World {
         }
     }
 
-    /// Why a site turns a caller away, if it does. The first that comes since then finds out
-    /// for all that stands there of its control plane.
+    /// Returns why a site turns a caller away, if it does. The first caller since then counts the
+    /// fault for everything of its control plane that is there.
     pub fn turn_away(&mut self, site: SiteIndex, instance: InstanceId) -> Option<Closed> {
         let (kind, closed) = self.sites[site.0].ailments.closed()?;
         let cluster = &self.sites[site.0];
@@ -320,7 +320,8 @@ impl World {
         Some(closed)
     }
 
-    /// What a site says of an attempt: what it was like when it grew stale, by its own clock.
+    /// Returns what a site says of an attempt: its state when the site became stale, by the site's
+    /// own clock.
     pub(super) fn show(&mut self, site: SiteIndex, tag: AttemptTag) -> Observation {
         let cluster = &mut self.sites[site.0];
         let truth = cluster.observe(tag);
@@ -350,7 +351,8 @@ impl World {
         shown
     }
 
-    /// Whoever is started at once had waited for this.
+    /// Lets the batch system start jobs again. Attempts that start at once were delayed by the
+    /// fault, which is counted.
     fn resume(&mut self, site: SiteIndex) {
         let queued = |world: &Self| {
             let attempts = world.sites[site.0].attempts.iter();
@@ -368,7 +370,7 @@ impl World {
             .for_each(|_| count(&mut self.struck, FaultKind::Drained, "queued"));
     }
 
-    /// What is on its way is struck if the link becomes another.
+    /// Changes a link. The transfers under way are affected if its bandwidth changes.
     fn set_link(&mut self, from: SiteIndex, to: &SiteName, bandwidth: BitsPerSecond) {
         let name = self.sites[from.0].name.clone();
         let before = self.network.capacity(&name, to);
@@ -382,7 +384,7 @@ impl World {
         let _ = self.network.set_capacity(&name, to, bandwidth, self.now);
     }
 
-    /// A node dies, with all that runs there, and comes back after `repair`.
+    /// Kills a node, with everything that runs there, and brings it back after `repair`.
     pub fn node_down(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
         self.nodes_down(site, &[node], repair, FaultKind::NodeDown);
     }
@@ -420,8 +422,8 @@ impl World {
         self.schedule(site);
     }
 
-    /// A node stays in service, and until `repair` is over all that is started on it fails at
-    /// once: a black hole, which looks idle to whoever places jobs. What runs there goes on.
+    /// Keeps a node in service, but until `repair` is over everything that is started on it fails
+    /// at once: a black hole, which looks idle to anybody who places jobs. What runs there goes on.
     pub fn node_fails_everything(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
         self.sites[site.0].black_holes.insert(node);
         self.agenda
@@ -432,7 +434,7 @@ impl World {
         self.sites[site.0].black_holes.remove(&node);
     }
 
-    /// A batch job that was started on a node that fails everything is over.
+    /// Ends a batch job that was started on a node that fails everything.
     pub(super) fn failed_by_node(&mut self, site: SiteIndex, job: LrmJobId) {
         let cluster = &mut self.sites[site.0];
         if !cluster.batch.is_running(job) {
@@ -448,7 +450,7 @@ impl World {
         self.schedule(site);
     }
 
-    /// Every node of a site dies and comes back after `repair`.
+    /// Kills every node of a site and brings them back after `repair`.
     pub fn site_down(&mut self, site: SiteIndex, repair: DurationMs) {
         let nodes: Vec<u32> = (0..self.sites[site.0].nodes).collect();
         self.nodes_down(site, &nodes, repair, FaultKind::SiteDown);
@@ -473,7 +475,7 @@ impl World {
         self.touch(site);
     }
 
-    /// Wrappers go by the clock of their site: one that jumps ahead ends their hold.
+    /// Sets the clock of a site. Wrappers use it: a clock that jumps ahead ends their hold.
     fn set_clock(&mut self, site: SiteIndex, ahead_ms: i64) {
         let cluster = &mut self.sites[site.0];
         let before = cluster.ailments.clock_ahead(self.now).0;
@@ -506,9 +508,8 @@ impl World {
         };
     }
 
-    /// The site's scheduler is killed and comes back without the submissions that it
-    /// acknowledged in the last `window`; it hands their numbers out again.
-    /// Gives how many of ours it lost.
+    /// Kills the batch system of a site. It comes back without the submissions that it acknowledged
+    /// in the last `window`, and reuses their numbers. Returns how many of ours it lost.
     pub fn scheduler_forgets(&mut self, site: SiteIndex, window: DurationMs) -> usize {
         let now = self.now;
         let doubles = self.sites[site.0].forget_doubles_since(now - window, now);
@@ -531,12 +532,12 @@ impl World {
         lost.len()
     }
 
-    /// Another control plane submits, and is given the lowest number that is free.
+    /// Lets another control plane submit; it gets the lowest free number.
     fn rival_submits(&mut self, site: SiteIndex) {
         let Some(mut order) = self.rival.take() else {
             return;
         };
-        // One that is too large for the site is refused, which is not our business.
+        // One that is too large for the site is refused, which does not matter here.
         let _ = self.submit(site, &order);
         order.tag.job.0 += 1;
         self.rival = Some(order);

@@ -1,8 +1,8 @@
 //! Local users who wait at a site that grants reservations.
 //!
-//! Its batch system is handed only what can start at once, so they wait here, in the order in
-//! which they came. Who may overtake whom is for the discipline of the site, as elsewhere; what
-//! was promised to others stands before them all.
+//! Its batch system gets only what can start at once, so local users wait here, in the order in
+//! which they came. The discipline of the site decides who may overtake, as elsewhere. Reservations
+//! come before all of them.
 
 use std::collections::VecDeque;
 
@@ -15,14 +15,15 @@ use super::agenda::{AgendaEvent, SiteIndex};
 use super::batch::Discipline;
 use super::cluster::{LocalJob, SimulatedCluster};
 
-/// Who waits is looked at again as a promise ends, and after this time: one may be given up.
+/// Time after which the site checks again who may start, other than at the end of a reservation:
+/// one may be cancelled.
 const AGAIN: DurationMs = DurationMs(300_000);
 
-/// Those who wait.
+/// Waiting local jobs.
 #[derive(Debug, Default)]
 pub(super) struct WaitingLocals {
     jobs: VecDeque<LocalJob>,
-    /// A look at them is on the agenda.
+    /// True if the next check is on the agenda.
     expected: bool,
 }
 
@@ -36,7 +37,7 @@ fn length(job: &LocalJob) -> DurationMs {
     job.estimate.max(job.run_time)
 }
 
-/// Where a job can be, beside all that stands before it.
+/// Returns the place of a job, beside everything that comes before it.
 fn place(job: &LocalJob, timeline: &Timeline, now: Timestamp) -> Option<(Span, Amounts)> {
     let need = timeline
         .amounts(&Resources::processors(job.processors))
@@ -46,9 +47,9 @@ fn place(job: &LocalJob, timeline: &Timeline, now: Timestamp) -> Option<(Span, A
 }
 
 impl SimulatedCluster {
-    /// A local user's job is submitted, to wait where it may not start at once.
+    /// Accepts a local user's job, which waits if it may not start at once.
     pub(super) fn local_arrives(&mut self, job: LocalJob, now: Timestamp) {
-        // One that is too large for the site is refused, as its user deserves.
+        // A job that is too large for the site is refused, which is its user's fault.
         if job.processors <= self.processors {
             if self.grants() {
                 self.waiting.jobs.push_back(job)
@@ -58,7 +59,7 @@ impl SimulatedCluster {
         }
     }
 
-    /// The places that those have who wait and whom nobody may put off.
+    /// Returns the places of the waiting jobs that nobody may delay.
     pub(super) fn places_of_waiting(&self, now: Timestamp) -> Vec<(Span, Amounts)> {
         let free = (!self.waiting.is_empty())
             .then(|| self.free_of_promises(now))
@@ -81,7 +82,7 @@ impl SimulatedCluster {
         places
     }
 
-    /// Hands to the batch system who may start now.
+    /// Hands the jobs that may start now to the batch system.
     fn start_waiting(&mut self, now: Timestamp) {
         if self.waiting.is_empty() || self.batch.queued() > 0 || self.batch.idle() == 0 {
             return;
@@ -116,7 +117,7 @@ impl SimulatedCluster {
 }
 
 impl World {
-    /// Lets local users start who wait and may.
+    /// Starts the waiting local users that may start.
     pub(super) fn start_waiting(&mut self, site: SiteIndex) {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
@@ -132,7 +133,7 @@ impl World {
         }
     }
 
-    /// It is time to look whether any of them may.
+    /// Checks whether waiting local users may start.
     pub(super) fn look_at_waiting(&mut self, site: SiteIndex) {
         self.sites[site.0].waiting.expected = false;
         let queued = self.sites[site.0].waiting.jobs.len();

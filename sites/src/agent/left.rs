@@ -1,4 +1,4 @@
-//! What attempts left at a site, as an agent tells it: state files with their times.
+//! The remains of attempts at a site, as an agent reports them: state files with their times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -12,19 +12,19 @@ use crate::wrapper::evidence::{EvidenceFile, WrapperEvidence};
 use crate::wrapper::parameters::end;
 use crate::wrapper::seal::Seal;
 
-/// State files of one attempt; no content for what is there and is no file that can be read.
+/// State files of one attempt; no content if something is there that cannot be read as a file.
 type StateFiles = BTreeMap<String, (Option<Vec<u8>>, Timestamp)>;
 
-/// What is there of attempts.
+/// The remains of attempts.
 #[derive(Debug, Default)]
 pub(crate) struct LeftAttempts {
-    /// What each one that has a directory left in it.
+    /// The evidence of each attempt that has a directory.
     pub(crate) evidence: BTreeMap<AttemptTag, WrapperEvidence>,
-    /// Those for which a wrapper was made ready, and that were not removed.
+    /// The attempts that have a wrapper in the spool, and were not removed.
     pub(crate) spooled: BTreeSet<AttemptTag>,
 }
 
-/// Reads what the agent found, which has its times by this clock.
+/// Reads what the agent found. Times are corrected by this clock.
 pub(crate) fn read(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTime) -> LeftAttempts {
     let mut left: BTreeMap<AttemptTag, StateFiles> = BTreeMap::new();
     let mut current: Option<(AttemptTag, String)> = None;
@@ -46,7 +46,7 @@ pub(crate) fn read(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTime) -> Le
                 (false, _) => {
                     files.insert(name.clone(), (readable.then(Vec::new), modified));
                 }
-                // All that is in a directory that cannot be read.
+                // All that is known of a directory that cannot be read.
                 (true, false) => {
                     files.insert("exit".to_owned(), (None, modified));
                 }
@@ -65,8 +65,8 @@ pub(crate) fn read(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTime) -> Le
     }
 }
 
-/// A line `KIND SECONDS attempts/TAG[/FILE]`; no file's name for the directory itself. Kind `x`
-/// is what is there and cannot be read.
+/// Reads a line `KIND SECONDS attempts/TAG[/FILE]`; the directory itself has no file name. Kind `x`
+/// is something that cannot be read.
 fn found(line: &str) -> Option<(AttemptTag, String, Timestamp, bool)> {
     let mut words = line.splitn(3, ' ');
     let kind = words.next()?;
@@ -85,10 +85,10 @@ fn found(line: &str) -> Option<(AttemptTag, String, Timestamp, bool)> {
     ))
 }
 
-/// Seconds with a fraction, as `find` and `date` print them.
+/// Parses seconds with a fraction, as `find` and `date` print them.
 pub(crate) fn seconds_to_timestamp(seconds: &str) -> Option<Timestamp> {
     let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
-    // A `date` that knows no fractions repeats what it was asked for.
+    // A `date` that knows no fractions repeats its format.
     let digits = fraction
         .get(..3)
         .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
@@ -106,7 +106,7 @@ fn evidence(tag: AttemptTag, mut files: StateFiles, seal: &Seal) -> WrapperEvide
     if let Some((Some(bytes), _)) = files.get_mut("decision")
         && !bytes.is_empty()
     {
-        // Of a decision only the first line is sent: it gets its name when it is whole.
+        // Only the first line of a decision is sent: the file gets its name once it is complete.
         end(bytes, tag);
     }
     match WrapperEvidence::of(tag, seal, |name: &str| {

@@ -1,8 +1,8 @@
-//! The time of a site as nobody sets it.
+//! A site's clock, corrected for steps.
 //!
-//! Its times are those of its files. Whoever sets the clock that they are written by makes the old
-//! ones wrong, so each answer also tells for how long the machine that gave it has run: what the
-//! clock went otherwise than that, it was set by, and that is passed over from then on.
+//! The times of a site are those of its files. A clock that somebody sets makes the old ones wrong.
+//! So each answer also says for how long the machine that gave it has run. Where the clock differs
+//! from that it was set, and we leave out the difference from then on.
 
 use std::collections::BTreeMap;
 
@@ -15,34 +15,34 @@ use super::left::seconds_to_timestamp;
 
 /// A clock that is off by more than this, and one part in a thousand, was set.
 const STEP_MS: u64 = 2_000;
-/// What took longer than this between two looks at how long the machine has run says nothing of
-/// when the clock was read in between.
+/// Two looks at the uptime must be no further apart, in ms: otherwise they do not say when the
+/// clock was read in between.
 const READ_MS: u64 = 1_000;
 
-/// What is known of a site's clock.
+/// The state of a site's clock.
 #[derive(Debug, Default)]
 pub(crate) struct SiteTime {
-    /// By how much it was set since it was first read.
+    /// The sum of all steps since the clock was first read.
     set: ClockSkew,
     last: Option<ClockReading>,
     step: Option<ClockStep>,
-    /// Times of files that were seen before: as they were written, and what they are.
+    /// Times of files that were seen before: as written, and corrected.
     files: BTreeMap<(AttemptTag, String), (Timestamp, Timestamp)>,
 }
 
-/// One look at a site's clock.
+/// A reading of a site's clock.
 #[derive(Debug)]
 struct ClockReading {
     clock: Timestamp,
-    /// For how long its machine had run.
+    /// The uptime of its machine.
     up: Timestamp,
     boot: String,
 }
 
-/// The last time that it was set.
+/// The last time that the clock was set.
 #[derive(Debug)]
 struct ClockStep {
-    /// What it would have shown at most before.
+    /// The latest time that it can have shown before the step.
     before: Timestamp,
     set_before: ClockSkew,
 }
@@ -60,7 +60,7 @@ impl ClockReading {
 }
 
 impl SiteTime {
-    /// Takes note of an answer; what its clock shows.
+    /// Takes an answer into account and returns what its clock shows.
     pub(crate) fn read(&mut self, answer: &AgentAnswer) -> Option<Timestamp> {
         let clock = answer.last("clock").and_then(seconds_to_timestamp)?;
         if let Some(reading) = ClockReading::of(answer) {
@@ -90,18 +90,18 @@ impl SiteTime {
         }
     }
 
-    /// A time that its clock shows, as nobody has set it.
+    /// Corrects a time that the clock shows.
     pub(crate) fn steady(&self, shown: Timestamp) -> Timestamp {
         shown - self.set
     }
 
-    /// What its clock shows at such a time.
+    /// Returns what the clock shows at a corrected time.
     pub(crate) fn shown(&self, steady: Timestamp) -> Timestamp {
         steady + self.set
     }
 
-    /// When a file of an attempt was written, as nobody has set the clock: it stays what it was when
-    /// the file was first seen.
+    /// Returns the corrected time of a file of an attempt. It never changes
+    /// once the file has been seen.
     pub(crate) fn of_file(&mut self, tag: AttemptTag, name: &str, written: Timestamp) -> Timestamp {
         let key = (tag, name.to_owned());
         if let Some((_, steady)) = self.files.get(&key).filter(|(seen, _)| *seen == written) {
@@ -112,7 +112,8 @@ impl SiteTime {
         steady
     }
 
-    /// By how much the clock was set when something was written that is seen now for the first time.
+    /// Returns the correction for a file that was written at this time and
+    /// is seen for the first time.
     fn set_at(&self, written: Timestamp) -> ClockSkew {
         let now = self.last.as_ref().map(|last| last.clock);
         match &self.step {
@@ -126,7 +127,7 @@ impl SiteTime {
         }
     }
 
-    /// An attempt is removed.
+    /// Forgets the files of an attempt that is removed.
     pub(crate) fn forget(&mut self, tag: AttemptTag) {
         self.files.retain(|(of, _), _| *of != tag);
     }

@@ -1,8 +1,8 @@
-//! Ends, of all kinds, and what is left after them.
+//! Ends of all kinds, and what they leave.
 
 use super::*;
 
-/// The wrapper enforces it.
+/// The wrapper enforces the wall time.
 pub async fn the_wall_time_ends_a_payload(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let mut order = order(tag(1), script("sleep 600"));
@@ -11,7 +11,7 @@ pub async fn the_wall_time_ends_a_payload(fixture: &impl SiteFixture) {
     await_ended(&*site, tag(1)).await;
 }
 
-/// What waits is let go of.
+/// A cancelled attempt at the gate frees its processors.
 pub async fn cancelling_at_the_gate_voids_the_attempt(fixture: &impl SiteFixture) {
     let site = fixture.site();
     bring_to_gate(&*site, &order(tag(1), script("echo ran"))).await;
@@ -20,7 +20,7 @@ pub async fn cancelling_at_the_gate_voids_the_attempt(fixture: &impl SiteFixture
     await_ended(&*site, tag(1)).await;
 }
 
-/// The order was taken; it is over when status says so.
+/// Cancel only asks for the end; `status` says when it has come.
 pub async fn cancelling_a_payload_ends_it_and_may_be_repeated(fixture: &impl SiteFixture) {
     let site = fixture.site();
     start(&*site, &order(tag(1), script("echo begun; sleep 600"))).await;
@@ -32,7 +32,7 @@ pub async fn cancelling_a_payload_ends_it_and_may_be_repeated(fixture: &impl Sit
     await_ended(&*site, tag(1)).await;
 }
 
-/// After the grace.
+/// The kill follows after the grace.
 pub async fn a_payload_that_ignores_term_is_killed(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let stubborn = script("trap '' TERM; echo begun; while :; do sleep 600; done");
@@ -43,7 +43,7 @@ pub async fn a_payload_that_ignores_term_is_killed(fixture: &impl SiteFixture) {
     await_ended(&*site, tag(1)).await;
 }
 
-/// A submission of it may be on its way.
+/// A submission may be on its way.
 pub async fn cancelling_an_unknown_attempt_keeps_it_from_ever_running(fixture: &impl SiteFixture) {
     let site = fixture.site();
     site.cancel(tag(1), None).await.unwrap();
@@ -52,7 +52,7 @@ pub async fn cancelling_an_unknown_attempt_keeps_it_from_ever_running(fixture: &
     await_ended(&*site, tag(1)).await;
 }
 
-/// Removing what runs would leave a process nobody knows of.
+/// Otherwise a process would go on that nobody knows of.
 pub async fn only_ended_attempts_are_removed(fixture: &impl SiteFixture) {
     let site = fixture.site();
     bring_to_gate(&*site, &order(tag(1), script("exit 0"))).await;
@@ -73,7 +73,7 @@ pub async fn only_ended_attempts_are_removed(fixture: &impl SiteFixture) {
     );
 }
 
-/// Also what ended, until it is removed.
+/// Ended attempts are listed as well, until they are removed.
 pub async fn what_left_something_is_listed(fixture: &impl SiteFixture) {
     let site = fixture.site();
     assert_eq!(site.list_attempts().await, Ok(vec![]));
@@ -86,7 +86,7 @@ pub async fn what_left_something_is_listed(fixture: &impl SiteFixture) {
 
 async fn await_removed(site: &dyn Site, tag: AttemptTag) {
     let started = Instant::now();
-    // Its last word may be there a moment before its wrapper is gone.
+    // The record of the end may be there a moment before the wrapper is gone.
     while let Err(error) = site.remove_attempt(tag).await {
         assert!(started.elapsed() < PATIENCE, "{error}");
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,8 +1,8 @@
-//! One decision wins, and nothing runs without it.
+//! The gate: exactly one decision wins, and nothing runs without it.
 
 use super::*;
 
-/// There is nobody whom it could let in.
+/// There is no attempt that could be let in.
 pub async fn go_without_a_directory_is_refused(fixture: &impl SiteFixture) {
     let answer = fixture.site().decide_gate(tag(1), &go()).await;
     assert!(matches!(answer, Err(SiteError::Refused(_))), "{answer:?}");
@@ -45,7 +45,7 @@ pub async fn void_without_a_directory_keeps_a_late_wrapper_out(fixture: &impl Si
     );
 }
 
-/// Whatever is asked for later.
+/// Later decisions change nothing.
 pub async fn the_first_decision_stands(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let opened = order(tag(1), script("exit 3"));
@@ -65,7 +65,7 @@ pub async fn the_first_decision_stands(fixture: &impl SiteFixture) {
     assert_eq!(site.decide_gate(tag(2), &go()).await, Ok(GateState::Voided));
 }
 
-/// A control plane that never comes back holds nothing for ever.
+/// Otherwise a control plane that never comes back would hold processors for ever.
 pub async fn a_wrapper_that_is_held_too_long_closes_the_gate_itself(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let mut order = order(tag(1), script("echo ran"));
@@ -76,7 +76,7 @@ pub async fn a_wrapper_that_is_held_too_long_closes_the_gate_itself(fixture: &im
     await_ended(&*site, tag(1)).await;
 }
 
-/// The reply may have been lost.
+/// The answer may have been lost.
 pub async fn a_repeated_submission_starts_no_second_payload(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let order = order(tag(1), script("echo ran"));
@@ -89,7 +89,7 @@ pub async fn a_repeated_submission_starts_no_second_payload(fixture: &impl SiteF
     assert_eq!(printed(&*site, tag(1)).await, "ran\n");
 }
 
-/// Also long after.
+/// This holds long after the end, too.
 pub async fn a_repeated_submission_of_an_ended_attempt_starts_nothing(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let order = order(tag(1), script("echo ran"));
@@ -99,7 +99,7 @@ pub async fn a_repeated_submission_of_an_ended_attempt_starts_nothing(fixture: &
     assert_eq!(printed(&*site, tag(1)).await, "ran\n");
 }
 
-/// Waits until an attempt holds nothing any more.
+/// Waits until an attempt occupies nothing any more.
 pub async fn await_ended(site: &dyn Site, tag: AttemptTag) {
     let total = site.describe().await.unwrap().total.processors;
     await_idle(site, total).await;

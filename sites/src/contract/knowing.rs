@@ -1,8 +1,9 @@
-//! Load, look-ups, and what survives the control plane or the site's absence.
+//! Load, look-ups, and what survives if the control plane or the site is away.
 
 use super::*;
 
-/// Full is nobody's error, and passes. A site with a queue takes more, which waits there.
+/// A full site is nobody's error, and that passes. A site with a queue
+/// takes more, which waits there.
 pub async fn a_full_site_says_so_and_has_room_again_afterwards(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let total = site.describe().await.unwrap().total;
@@ -49,7 +50,7 @@ pub async fn what_exceeds_the_whole_site_is_refused(fixture: &impl SiteFixture) 
     assert!(matches!(answer, Err(SiteError::Refused(_))), "{answer:?}");
 }
 
-/// A lost reply is looked up.
+/// Whoever lost an answer looks up the submission.
 pub async fn a_submission_is_found_by_its_tag(fixture: &impl SiteFixture) {
     let site = fixture.site();
     assert_eq!(site.find_by_tag(tag(1)).await.unwrap().found, vec![]);
@@ -63,8 +64,8 @@ pub async fn a_submission_is_found_by_its_tag(fixture: &impl SiteFixture) {
     await_ended(&*site, tag(1)).await;
 }
 
-/// Of what waits in its queue, if it has one, the site takes back what the number and the tag
-/// say together; never what has begun: an order to take it back may come late.
+/// A site with a queue withdraws only what is in it and matches both number and tag; never what has
+/// begun: the request may come late.
 pub async fn only_what_waits_in_the_queue_is_withdrawn(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let mut all = order(tag(1), script("exit 3"));
@@ -142,7 +143,7 @@ pub async fn another_adapter_takes_up_what_runs(fixture: &impl SiteFixture) {
     );
 }
 
-/// An order to end may come from the next incarnation, at any stage.
+/// The request to end may come from the next run of the control plane, at any stage.
 pub async fn another_adapter_ends_what_runs(fixture: &impl SiteFixture) {
     let site = fixture.site();
     site.submit(&order(tag(1), script("echo ran")))
@@ -168,7 +169,7 @@ pub async fn the_way_to_a_host_is_measured_or_unknown(fixture: &impl SiteFixture
     assert_eq!(site.round_trip(&near).await, Ok(round_trip));
 }
 
-/// Never `Absent`, never idle, never gone.
+/// The answer is never `Absent`, never idle, never gone.
 pub async fn an_unreachable_site_is_no_information(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let waits = script("echo begun; while ! [ -e stop ]; do sleep 0.05; done");

@@ -1,9 +1,9 @@
-//! A payload's life, seen from both sides.
+//! The life of a payload, seen from both sides.
 
 use super::*;
 use crate::port::{FilePlace, UPLOADS, UploadStep};
 
-/// `Absent` is an answer, and the answer for what was never there.
+/// `Absent` is an answer: the one for a tag that was never there.
 pub async fn an_unknown_tag_is_absent(fixture: &impl SiteFixture) {
     let status = fixture.site().status(&[tag(1), tag(2)]).await.unwrap();
     assert_eq!(status.attempts.len(), 2);
@@ -16,7 +16,7 @@ pub async fn an_unknown_tag_is_absent(fixture: &impl SiteFixture) {
     );
 }
 
-/// The ordinary case.
+/// This is the ordinary case.
 pub async fn a_payload_runs_through_the_gate_and_its_exit_is_seen(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let order = order(tag(1), script("echo begun; read nothing; exit 0"));
@@ -29,7 +29,7 @@ pub async fn a_payload_runs_through_the_gate_and_its_exit_is_seen(fixture: &impl
     assert!(exit.began_at <= exit.ended_at, "{exit:?}");
 }
 
-/// A code is a code, not a success.
+/// An exit code other than 0 is reported as it is.
 pub async fn an_exit_code_is_seen_as_it_was(fixture: &impl SiteFixture) {
     let site = fixture.site();
     for (job, code) in [(1, 1), (2, 75), (3, 127), (4, 255)] {
@@ -38,7 +38,7 @@ pub async fn an_exit_code_is_seen_as_it_was(fixture: &impl SiteFixture) {
     }
 }
 
-/// A signal is a signal.
+/// A signal is reported as a signal.
 pub async fn a_payload_killed_from_outside_is_seen_with_its_signal(fixture: &impl SiteFixture) {
     let site = fixture.site();
     assert_eq!(
@@ -51,7 +51,7 @@ pub async fn a_payload_killed_from_outside_is_seen_with_its_signal(fixture: &imp
     );
 }
 
-/// Not the site's fault.
+/// It is not charged to the site.
 pub async fn a_program_that_is_not_there_is_the_jobs_own_error(fixture: &impl SiteFixture) {
     let site = fixture.site();
     for (job, name) in [(1, "/no/such/program"), (2, "no-such-program-at-all")] {
@@ -67,7 +67,7 @@ pub async fn a_program_that_is_not_there_is_the_jobs_own_error(fixture: &impl Si
     assert!(matches!(cause, ExitCause::CouldNotStart(_)), "{cause:?}");
 }
 
-/// Not the site's fault either.
+/// It is not charged to the site either.
 pub async fn a_program_that_is_not_executable_is_the_jobs_own_error(fixture: &impl SiteFixture) {
     let site = fixture.site();
     for (job, name) in [(1, "/etc/passwd"), (2, "/usr")] {
@@ -123,7 +123,7 @@ pub async fn arguments_and_variables_arrive_byte_for_byte(fixture: &impl SiteFix
     assert_eq!(printed(&*site, tag(2)).await, odd.concat() + "\n");
 }
 
-/// `module load` and the like.
+/// `module load` and the like need this.
 pub async fn setup_lines_share_the_environment_of_the_program(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let mut with_setup = program("greet", &["you"]);
@@ -139,7 +139,7 @@ pub async fn setup_lines_share_the_environment_of_the_program(fixture: &impl Sit
     assert_eq!(printed(&*site, tag(1)).await, "hello to you\n");
 }
 
-/// Below its work directory, made if need be.
+/// The directory is below its work directory, and is made if need be.
 pub async fn a_payload_starts_in_its_directory(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let mut elsewhere = script("pwd");
@@ -155,7 +155,7 @@ pub async fn a_payload_starts_in_its_directory(fixture: &impl SiteFixture) {
     );
 }
 
-/// Rank, siblings, round.
+/// It gets its rank, its siblings and its round.
 pub async fn a_payload_is_told_about_its_round(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let text = "echo $COSPAN_JOB $COSPAN_COMPONENT $COSPAN_ATTEMPT $COSPAN_TAG $COSPAN_ROUND \
@@ -186,8 +186,8 @@ pub async fn inputs_and_staged_executables_are_in_place(fixture: &impl SiteFixtu
     assert_eq!(printed(&*site, tag(1)).await, "what is read");
 }
 
-/// What a user sends arrives in pieces, lies below the site's file root, and is a job's like any
-/// other file there.
+/// An upload arrives in pieces and lies below the site's file root. A job uses it
+/// like any other file there.
 pub async fn a_program_that_was_uploaded_runs(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let text = b"#!/bin/sh\necho sent\n";
@@ -237,7 +237,7 @@ async fn bring_content(fixture: &impl SiteFixture, site: &dyn Site, name: &str, 
     store_content(site, path, bytes).await;
 }
 
-/// Brings what lies below the site's file root into its content store.
+/// Copies a file below the site's file root into its content store.
 async fn store_content(site: &dyn Site, path: RelPath, bytes: &[u8]) {
     use crate::port::{CopyRequest, CopySource, CopyStatus};
     let place = FilePlace::User(path);

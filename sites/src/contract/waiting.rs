@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Takes all of the site, and waits at its gate.
+/// Brings an attempt to its gate that takes all processors, and returns their number.
 async fn fill(site: &dyn Site) -> u32 {
     let total = site.describe().await.unwrap().total;
     let mut all = order(tag(1), script("exit 0"));
@@ -11,7 +11,7 @@ async fn fill(site: &dyn Site) -> u32 {
     total.processors
 }
 
-/// Submits to a full site; `false` where it has no queue, and nothing of the attempt is there.
+/// Submits to a full site; `false` if it has no queue, and then nothing of the attempt is there.
 async fn waits(site: &dyn Site, tag: AttemptTag) -> bool {
     match site.submit(&order(tag, script("exit 0"))).await {
         Ok(_) => true,
@@ -23,7 +23,7 @@ async fn waits(site: &dyn Site, tag: AttemptTag) -> bool {
     }
 }
 
-/// However long that takes, and whoever asks.
+/// It may take long, and any adapter may ask.
 pub async fn what_waits_in_the_queue_starts_when_its_turn_comes(fixture: &impl SiteFixture) {
     let site = fixture.site();
     fill(&*site).await;
@@ -41,7 +41,7 @@ pub async fn what_waits_in_the_queue_starts_when_its_turn_comes(fixture: &impl S
     assert_eq!(await_exit(&*site, tag(2)).await, ExitCause::Code(0));
 }
 
-/// Also not when there is room again.
+/// It does not start later either, when processors become idle.
 pub async fn what_is_cancelled_while_it_waits_never_starts(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let total = fill(&*site).await;
@@ -84,7 +84,7 @@ pub async fn what_vanishes_is_over_and_no_success(fixture: &impl SiteFixture) {
         run(&*site, &order(tag(2), script("exit 0"))).await,
         ExitCause::Code(0)
     );
-    // Who has not asked before waits for what may still be told.
+    // An adapter that is new here waits for what may still be reported.
     await_seen(&*fixture.reopened(), tag(1), over).await;
 }
 

@@ -1,4 +1,4 @@
-//! Commands of a site that this machine is part of: child processes.
+//! Commands of a site that this machine is part of, run as child processes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,9 +15,9 @@ use tokio::process::{Child, ChildStdin};
 
 use super::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, Work};
 
-/// Variables of ours that a command gets as well: where programs are, who we are, which
-/// cluster is meant. What else we were started with is none of its business, and some of it
-/// would change what the commands of batch systems do.
+/// Variables of ours that a command gets as well: where programs are, who we are, which cluster is
+/// meant. Our other variables are none of its business, and some of them would change what the
+/// commands of batch systems do.
 const INHERITED: [&str; 7] = [
     "PATH",
     "HOME",
@@ -28,10 +28,11 @@ const INHERITED: [&str; 7] = [
     "TZ",
 ];
 
-/// Of standard error, only so much is kept.
+/// The most that is kept of standard error, in bytes.
 const STDERR_MAX: usize = 16 << 10;
 
-/// How long output may go on after the command's end: something that it started holds it open.
+/// The longest that output may go on after the command's end: a process that it
+/// started may hold it open.
 const AFTER_END: Duration = Duration::from_secs(1);
 
 /// Runs commands as child processes, each in a process group of its own.
@@ -41,7 +42,7 @@ pub struct ChildExec {
 }
 
 impl ChildExec {
-    /// With those variables of this process that a command needs.
+    /// Takes over those variables of this process that a command needs.
     pub fn of_this_process() -> Self {
         let inherited = INHERITED
             .iter()
@@ -83,11 +84,11 @@ fn argv(work: &Work) -> Cow<'_, [OsString]> {
     }
 }
 
-/// A child and the processes that it started; ended when dropped.
+/// A child and the processes that it started. Dropping it ends them.
 struct ProcessGroup(Child);
 
 impl ProcessGroup {
-    /// Only while the child was not waited for is the group's number certainly its own.
+    /// Kills the group. Only while nobody has waited for the child is the number certainly its own.
     fn kill(&self) {
         let id = self
             .0
@@ -95,7 +96,7 @@ impl ProcessGroup {
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw);
         if let Some(group) = id {
-            // The only failure is that nobody is left.
+            // The only failure is that no process is left.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -155,8 +156,8 @@ fn ended(status: ExitStatus) -> Option<CommandExit> {
         .or_else(|| status.signal().map(CommandExit::Signal))
 }
 
-/// Waits for the child while what it prints is read. What it left behind may print a moment
-/// longer, and is not waited for.
+/// Waits for the child while its output is read. Processes that it left behind may print a moment
+/// longer, and are not waited for.
 async fn end_of<T>(
     child: &mut Child,
     reads: impl Future<Output = io::Result<T>>,
@@ -176,7 +177,7 @@ async fn end_of<T>(
     }
 }
 
-/// What becomes of output beyond its bound.
+/// The treatment of output beyond its bound.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Excess {
     Refused,
@@ -206,7 +207,7 @@ async fn read(
     }
 }
 
-/// A command that ends without having read everything had its reasons.
+/// Writes the input. A command that ends without having read all of it had its reasons.
 async fn write(to: Option<ChildStdin>, bytes: &[u8]) -> io::Result<()> {
     let Some(mut to) = to else { return Ok(()) };
     match to.write_all(bytes).await {

@@ -1,9 +1,9 @@
-//! Commands of a site that is reached over SSH: by the system's client and its user's own
+//! Commands of a site that is reached over SSH. We use the system's client and its user's own
 //! configuration, so that whatever gets people to the site gets us there.
 //!
-//! One connection a site (a master that others share), and in it two long-lived sessions, each
-//! a shell that serves requests: one for control, one for the contents of files. Nothing that a
-//! user wrote is read by a shell at the other end. A connection that cannot be made is not tried
+//! Each site has one connection (a master that others share), and in it two long-lived sessions,
+//! each a shell that serves requests: one for control, one for the contents of files. No shell at
+//! the other end reads anything that a user wrote. A connection that cannot be made is not tried
 //! again at once: the pauses grow.
 
 mod answers;
@@ -27,32 +27,32 @@ use self::session::Session;
 use self::trouble::{SshProblem, SshTroubleKind};
 use super::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, ExecLane, Work};
 
-/// How a site is reached over SSH.
+/// The way to a site over SSH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshConfig {
     /// A name that the client's configuration knows.
     pub host: String,
-    /// Configuration file of the client; the user's own if left out.
+    /// The client's configuration file; the user's own if left out.
     pub config: Option<PathBuf>,
-    /// Socket of the connection: a path of its own, in a directory of ours.
+    /// The socket of the connection: a path of its own, in a directory of ours.
     pub socket: PathBuf,
-    /// A command that is needed at the site: if it is not found at once, the start files of
-    /// login shells are read.
+    /// A command that is needed at the site: if it is not found at once, the start files
+    /// of login shells are read.
     pub wanted: &'static str,
-    /// Longest that it takes to get there.
+    /// The longest that connecting may take.
     pub patience: Duration,
 }
 
-/// First pause after a connection that could not be made; the next ones double.
+/// The first pause after a connection that could not be made; the next ones double.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 /// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// How much later than it is due an answer about that may come.
+/// The longest that an answer about an overdue program may be late.
 const LATE: Duration = Duration::from_secs(3);
 
-/// Longest path of a socket, less what the client appends while it makes one.
+/// Longest path of a socket, in bytes, less what the client appends while it makes one.
 const SOCKET_MAX: usize = 107 - 18;
 
 /// Runs commands over SSH.
@@ -60,7 +60,7 @@ const SOCKET_MAX: usize = 107 - 18;
 pub struct SshExec {
     config: Arc<SshConfig>,
     link: Arc<tokio::sync::Mutex<SshLink>>,
-    /// The sessions that are up, for those who need not wait.
+    /// The sessions that are up, for callers who need not wait.
     up: Arc<Mutex<Up>>,
 }
 
@@ -79,7 +79,7 @@ impl Up {
     }
 }
 
-/// The connection, and how it fared.
+/// The connection, and how the last try to make it failed.
 #[derive(Debug, Default)]
 struct SshLink {
     master: Option<Master>,
@@ -90,15 +90,15 @@ struct SshLink {
 struct Failed {
     trouble: SshProblem,
     pause: Duration,
-    /// Until then nothing is tried.
+    /// Nothing is tried before this.
     until: Instant,
 }
 
 impl SshExec {
-    /// To the site of this configuration. Touches nothing.
+    /// Makes one for the site of this configuration. Touches nothing.
     ///
     /// # Errors
-    /// The name of the host or the path of the socket cannot be used, and why.
+    /// Says why the name of the host or the path of the socket cannot be used.
     pub fn new(config: SshConfig) -> Result<Self, String> {
         let host = &config.host;
         if host.is_empty()
@@ -120,7 +120,7 @@ impl SshExec {
         })
     }
 
-    /// What went wrong when the connection was last tried, and what to do about it.
+    /// Returns what went wrong when the connection was last tried, and what to do about it.
     pub async fn trouble(&self) -> Option<(String, String)> {
         let link = self.link.lock().await;
         let trouble = &link.failed.as_ref()?.trouble;
@@ -136,8 +136,8 @@ impl SshExec {
         }
     }
 
-    /// A session of this lane, made if need be. Whoever gives up waiting does not stop what
-    /// others wait for, too.
+    /// Returns a session of this lane, made if need be. A caller that gives up does not stop
+    /// what others wait for, too.
     async fn session(&self, lane: ExecLane, until: Instant) -> Result<Session, ExecError> {
         if let Some(session) = lock(&self.up).of(lane).clone().filter(Session::is_up) {
             return Ok(session);
@@ -174,7 +174,7 @@ impl SshExec {
 }
 
 impl SshConfig {
-    /// What people would type to get there.
+    /// Returns the command that people would type to get there.
     pub fn by_hand(&self) -> String {
         let config = self
             .config
@@ -224,7 +224,7 @@ impl SshLink {
         }
         match self.start(config, lane).await {
             Err(trouble) if self.is_not_the_masters(&trouble) => Err(trouble),
-            // It may be one that an earlier server left, or that hangs.
+            // The connection may be one that an earlier server left, or one that hangs.
             Err(_) => {
                 if let Some(master) = self.master.take() {
                     master.end(config).await;
@@ -239,7 +239,7 @@ impl SshLink {
     fn is_not_the_masters(&self, trouble: &SshProblem) -> bool {
         match trouble.kind {
             SshTroubleKind::Sessions => true,
-            // One that is not ours need not notice that its line is dead.
+            // A connection that is not ours need not notice that its line is dead.
             SshTroubleKind::Shell => self.master.as_ref().is_some_and(Master::is_ours),
             _ => false,
         }

@@ -6,8 +6,8 @@
 //! status freeze
 //! all delay-250ms
 //! ```
-//! What the file does not name goes well. A missing file arms nothing. Replace
-//! it as a whole (write aside, rename): a line that cannot be read fails the call.
+//! Calls that the file does not name go well. A missing file arms nothing. Replace it as a whole
+//! (write aside, rename): a line that cannot be read fails the call.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use thiserror::Error;
 use super::{Armed, Faults, InjectedFault};
 use crate::port::CallKind;
 
-/// A line of the control file that says nothing.
+/// A line of the control file that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line} of the fault control file, {text:?}, is not `call fault [next N]`")]
 pub struct ControlError {
@@ -26,7 +26,7 @@ pub struct ControlError {
     text: String,
 }
 
-/// A control file and the state in which it was seen last.
+/// A control file, and its state when it was last read.
 #[derive(Debug)]
 pub(super) struct ControlFile {
     path: PathBuf,
@@ -38,7 +38,7 @@ impl ControlFile {
         Self { path, seen: None }
     }
 
-    /// Switches what the file says, if it says something new.
+    /// Arms what the file says, if it has changed.
     pub(super) fn apply(&mut self, faults: &Faults) -> Result<(), ControlError> {
         let state = std::fs::metadata(&self.path)
             .and_then(|metadata| {

@@ -1,4 +1,4 @@
-//! Faults that strike a share of the calls in a window of time.
+//! Faults that affect a share of the calls in a window of time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,23 +7,23 @@ use tokio::time::Instant;
 use super::InjectedFault;
 use crate::port::CallKind;
 
-/// A share of one whole, in parts per million.
+/// A share of all calls, in parts per million.
 const WHOLE_PPM: u32 = 1_000_000;
 
-/// One fault, and which calls it strikes when.
+/// A fault, the calls that it affects, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Injection {
-    /// What goes wrong.
+    /// The thing that goes wrong.
     pub fault: InjectedFault,
-    /// With which kinds of calls.
+    /// The kinds of calls that it affects.
     pub calls: Vec<CallKind>,
-    /// The share of them that it strikes, in parts per million; 1,000,000 is every one.
+    /// The share of them that it affects, in parts per million; 1,000,000 is every one.
     pub share_ppm: u32,
-    /// It strikes from then on.
+    /// The first moment at which it affects calls.
     pub from: Instant,
-    /// It does not strike any more from then on.
+    /// The first moment at which it does not any more.
     pub until: Instant,
-    /// Which calls are drawn follows from this and their number.
+    /// With the number of a call, the seed fixes whether it is drawn.
     pub seed: u64,
 }
 
@@ -32,7 +32,7 @@ impl Injection {
         self.from <= now && now < self.until && self.calls.contains(&call)
     }
 
-    /// Whether it strikes the call of this number among those of its kind.
+    /// Returns true if it affects the call of this number among those of its kind.
     fn draws(&self, call: CallKind, number: u64) -> bool {
         let mixed = mix(mix(self.seed ^ call as u64).wrapping_add(number));
         mixed % u64::from(WHOLE_PPM) < u64::from(self.share_ppm)
@@ -47,21 +47,21 @@ fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// How calls of one kind fared with one fault.
+/// The tally of one fault on calls of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultTally {
-    /// Calls that it could have struck.
+    /// Calls that it could have affected.
     pub calls: u64,
-    /// Calls that it struck.
+    /// Calls that it affected.
     pub strikes: u64,
 }
 
-/// The injections of a site, and what they came to.
+/// The injections of a site, and their tallies.
 #[derive(Debug, Default)]
 pub(super) struct Injected {
     injections: Vec<Injection>,
     tallies: BTreeMap<(&'static str, CallKind), FaultTally>,
-    /// Calls by injection and kind, so that each has its number.
+    /// Calls counted by injection and kind, so that each has its number.
     numbers: BTreeMap<(usize, CallKind), u64>,
 }
 
@@ -73,7 +73,7 @@ impl Injected {
         }
     }
 
-    /// Nothing strikes any more; the tallies stay.
+    /// Ends all injections; the tallies stay.
     pub(super) fn lift(&mut self) {
         self.injections.clear();
     }
@@ -82,7 +82,7 @@ impl Injected {
         &self.tallies
     }
 
-    /// The first fault that strikes a call now, if any; it is counted.
+    /// Returns the first fault that affects a call now, if any, and counts it.
     pub(super) fn strike(&mut self, call: CallKind) -> Option<InjectedFault> {
         if self.injections.is_empty() {
             return None;
@@ -103,7 +103,7 @@ impl Injected {
             *number += 1;
             let name = injection.fault.as_str();
             let tally = tallies.entry((name, call)).or_default();
-            // Two injections of one fault meet a call once.
+            // A call counts once for a fault, even if two injections of that fault concern it.
             tally.calls += u64::from(counted.insert(name));
             if injection.draws(call, *number) {
                 tally.strikes += 1;
@@ -113,7 +113,7 @@ impl Injected {
         None
     }
 
-    /// Until when calls of this kind hang; `None` if none does now.
+    /// Returns until when calls of this kind hang; `None` if none hangs now.
     pub(super) fn hangs_until(&self, call: CallKind, now: Instant) -> Option<Instant> {
         self.injections
             .iter()

@@ -1,4 +1,4 @@
-//! Faults that strike what is asked about reservations.
+//! Faults that affect calls about reservations.
 
 use async_trait::async_trait;
 use cospan_domain::reserve::{ReservationAnswer, ReservationTag, Span};

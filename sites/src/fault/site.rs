@@ -1,4 +1,4 @@
-//! The wrapping site.
+//! The site that wraps another and injects faults.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ impl FaultySite {
         }
     }
 
-    /// Has its faults switched by a file as well, looked at before each call.
+    /// Lets a file switch its faults as well, read before each call.
     #[must_use]
     pub fn controlled_by(self, path: PathBuf) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl FaultySite {
         }
     }
 
-    /// The handle to its faults.
+    /// Returns the handle of its faults.
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
@@ -61,8 +61,8 @@ impl FaultySite {
             .map_err(|error| SiteError::NotSent(error.to_string()))
     }
 
-    /// Does a call, or what a fault makes of it. `falsify` turns a true answer of this kind
-    /// into a false one.
+    /// Makes a call, or does what a fault makes of it. `falsify` turns a
+    /// true answer into a false one.
     async fn strike<T, F>(
         &self,
         call: CallKind,
@@ -117,7 +117,7 @@ impl FaultySite {
         }
     }
 
-    /// Waits until a kind of call is no longer frozen. A control file is looked at meanwhile.
+    /// Waits until a kind of call is no longer frozen. The control file is read meanwhile.
     async fn thaw(&self, call: CallKind) {
         if self.control.is_none() {
             return self.faults.thawed(call).await;
@@ -127,7 +127,7 @@ impl FaultySite {
         }
     }
 
-    /// The site behind, as it is asked for reservations.
+    /// Returns the reservations of the wrapped site.
     pub(super) fn granting(&self) -> Result<&dyn Reservations, SiteError> {
         self.inner
             .reservations()

@@ -1,4 +1,4 @@
-//! The file side of one site: what the control plane calls.
+//! The files of one site, as the control plane calls them.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,36 +13,36 @@ use super::task::TaskDirectory;
 use super::wire::AgentOrder;
 use crate::port::SiteError;
 
-/// What a [`FileArea`] is told.
+/// The configuration of a [`FileArea`].
 #[derive(Debug, Clone)]
 pub struct AreaConfig {
-    /// The site's root; absolute.
+    /// The site's root; an absolute path.
     pub root: PathBuf,
-    /// Name of the directory of attempts below the root.
+    /// The name of the directory of attempts below the root.
     pub attempts: String,
-    /// Command line that starts an agent: an absolute path of an executable
-    /// that hands what follows to [`super::agent::main`], and its first arguments.
+    /// The command line that starts an agent: the absolute path of an executable that passes what
+    /// follows to [`super::agent::main`], and its first arguments.
     pub agent: Vec<OsString>,
-    /// A copy for which no byte moves so long has failed.
+    /// A copy has failed if no byte moves for this long.
     pub stall: Duration,
 }
 
-/// A site that a copy comes from, as it is seen from where the copy is made.
+/// The site that a copy comes from, as seen from where the copy is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceArea {
-    /// The site's root; absolute.
+    /// The site's root; an absolute path.
     pub root: PathBuf,
-    /// Name of the directory of attempts below the root.
+    /// The name of the directory of attempts below the root.
     pub attempts: String,
 }
 
-/// Files below one site's root. Calls block for as long as the file system
-/// does, normally microseconds; what reads or writes whole files is done by
-/// agents, which are processes of their own and outlive this value.
+/// The files below one site's root. Calls block for as long as the file system does,
+/// normally microseconds. Agents read and write whole files: they are processes of their
+/// own and outlive this value.
 #[derive(Debug)]
 pub struct FileArea {
     pub(super) config: AreaConfig,
-    /// Agents started by us, kept until they can be waited for.
+    /// The agents that we started, kept until they can be waited for.
     agents: Mutex<Vec<Child>>,
 }
 
@@ -50,7 +50,8 @@ impl FileArea {
     /// Makes one; touches nothing.
     ///
     /// # Errors
-    /// `Refused` if a path that must be absolute is not, or a name is not a name.
+    /// `Refused` if a path that must be absolute is not, or the name of the
+    /// directory of attempts is none.
     pub fn new(config: AreaConfig) -> Result<Self, SiteError> {
         let agent_is_absolute = config
             .agent
@@ -75,7 +76,7 @@ impl FileArea {
         })
     }
 
-    /// This site as a source of copies to others.
+    /// Returns this site as a source of copies to others.
     pub fn as_source(&self) -> SourceArea {
         SourceArea {
             root: self.config.root.clone(),
@@ -103,7 +104,7 @@ impl FileArea {
             .map_err(|error| self.failed("take its turn", &error))
     }
 
-    /// Starts an agent on a task, unless one has it. For holders of the gate.
+    /// Starts an agent on a task, unless one has it. The caller must have the gate.
     pub(super) fn start_agent(
         &self,
         root: &OpenRoot,
@@ -131,7 +132,8 @@ impl FileArea {
             .stdin(Stdio::from(lock))
             .stdout(Stdio::null())
             .stderr(Stdio::from(words))
-            // A signal to the control plane's group must not reach it, and our secrets are none of its.
+            // A signal to the control plane's group must not reach it, and our secrets
+            // are none of its business.
             .process_group(0)
             .env_clear()
             .current_dir("/")
@@ -151,13 +153,13 @@ impl FileArea {
         ))
     }
 
-    /// Waits for our agents that are over, so that they do not stay as zombies.
+    /// Waits for our agents that have ended, so that they do not stay as zombies.
     fn reap(&self) {
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         agents.retain_mut(|agent| matches!(agent.try_wait(), Ok(None)));
     }
 
-    /// Says what could not be done. Nothing of it was done.
+    /// Returns an error for something that was not done at all.
     pub(super) fn failed(&self, what: &str, error: &io::Error) -> SiteError {
         let root = self.config.root.display();
         match error.kind() {

@@ -20,11 +20,11 @@ use crate::port::{
     UploadStep,
 };
 
-/// Calls that may be inside the site's file system at the same time. When it hangs, this many
-/// threads hang with it and no more.
+/// Calls that may be inside the site's file system at the same time. If it hangs, this many threads
+/// hang with it and no more.
 const CALLS_MAX: usize = 8;
 
-/// Between two looks at an inspection that runs: short ones are over at once.
+/// The first pause between two looks at an inspection: short ones are over at once.
 const LOOK_MIN: Duration = Duration::from_millis(5);
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
@@ -45,7 +45,7 @@ struct AttachedShared {
 }
 
 impl AttachedShared {
-    /// The file area of a site that is there.
+    /// Returns the file area, if the site is there.
     fn area(&self) -> Result<&FileArea, SiteError> {
         OwnedRoot::open(&self.root, &self.name)
             .map_err(|error| SiteError::NotSent(format!("{}: {error}", self.root.display())))?;
@@ -104,7 +104,7 @@ impl Attached {
         }
     }
 
-    /// Does something with the file area, within the deadline. What was begun is carried
+    /// Does something with the file area, within the deadline. A call that has begun is carried
     /// through even if nobody waits for it any more.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
@@ -187,7 +187,7 @@ impl Files for Attached {
         self.call(move |area| area.delete_content(digest)).await
     }
 
-    /// Waits for the agent that reads the file; as long as that takes.
+    /// Waits for the agent that reads the file, as long as that takes.
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         let asked = place.clone();
         self.call(move |area| area.start_inspect(&asked)).await?;
@@ -198,7 +198,7 @@ impl Files for Attached {
                 InspectStatus::Running { .. } => None,
                 InspectStatus::Done(inspected) => Some(Ok(inspected)),
                 InspectStatus::Failed(error) => Some(Err(error)),
-                // Somebody else who asked about the same file took its result.
+                // Another caller that inspected the same file took its result.
                 InspectStatus::Absent => Some(Err(SiteError::NotSent(
                     "the inspection is over; ask again".to_owned(),
                 ))),

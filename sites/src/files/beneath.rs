@@ -1,9 +1,8 @@
 //! Directories held open, and what is opened below them.
 //!
-//! A name given to a [`Dir`] is one name, never a path, and is never followed
-//! if it is a symbolic link: whoever swaps a directory for a link gets an
-//! error, not a way out. Paths that users give go through [`Dir::beneath`],
-//! where the kernel itself refuses to leave.
+//! A name given to a [`Dir`] is one name, never a path, and is never followed if it is a symbolic
+//! link: whoever swaps a directory for a link gets an error, not a way out. Paths that users give
+//! go through [`Dir::beneath`], where the kernel itself refuses to leave.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -38,12 +37,12 @@ impl Dir {
         )?))
     }
 
-    /// Wraps what turned out to be a directory.
+    /// Wraps a file that turned out to be a directory.
     pub(super) fn from_file(file: File) -> Self {
         Self(file.into())
     }
 
-    /// A directory in this one.
+    /// Opens a directory in this one.
     pub(super) fn dir(&self, name: impl Arg) -> io::Result<Self> {
         let flags = dir_flags() | OFlags::NOFOLLOW;
         Ok(Self(rustix::fs::openat(
@@ -62,7 +61,7 @@ impl Dir {
         }
     }
 
-    /// A directory in this one, made if it is missing, and writable to us.
+    /// Opens a directory in this one, made if it is missing, and writable to us.
     pub(super) fn ensure_dir(&self, name: impl Arg + Copy) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.0, name, PRIVATE_DIR) {
             Ok(()) => self.dir(name),
@@ -75,12 +74,12 @@ impl Dir {
         }
     }
 
-    /// A file in this one, for reading. Never waits for the writer of a pipe.
+    /// Opens a file in this one for reading. Never waits for the writer of a pipe.
     pub(super) fn read(&self, name: impl Arg) -> io::Result<File> {
         self.file(name, OFlags::RDONLY | OFlags::NONBLOCK)
     }
 
-    /// A file in this one, for reading and writing; made if it is missing.
+    /// Opens a file in this one for reading and writing; makes it if it is missing.
     pub(super) fn write(&self, name: impl Arg) -> io::Result<File> {
         self.file(name, OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK)
     }
@@ -90,9 +89,9 @@ impl Dir {
         Ok(rustix::fs::openat(&self.0, name, flags, PRIVATE_FILE)?.into())
     }
 
-    /// Opens a path given by a user, for reading. Links are followed as long as
-    /// they stay beneath this directory; the kernel refuses the rest. Where it
-    /// is too old to know how, no link is followed at all.
+    /// Opens a path given by a user, for reading. Links are followed as long as they stay
+    /// beneath this directory; the kernel refuses the rest. If it is too old to know how,
+    /// no link is followed at all.
     pub(super) fn beneath(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
@@ -110,8 +109,8 @@ impl Dir {
         parent.as_ref().unwrap_or(self).read(name)
     }
 
-    /// The directory that a path's last name is in, `None` if that is this one, and that name.
-    /// No link is followed.
+    /// Returns the directory of a path's last name, `None` if that is this one, and that
+    /// name. No link is followed.
     pub(super) fn parent_of<'a>(&self, path: &'a [u8]) -> io::Result<(Option<Self>, &'a [u8])> {
         let Some(end) = path.iter().rposition(|byte| *byte == b'/') else {
             return Ok((None, path));
@@ -124,7 +123,7 @@ impl Dir {
         ))
     }
 
-    /// What a name stands for, without following it.
+    /// Looks up what a name stands for, without following it.
     pub(super) fn stat(&self, name: impl Arg) -> io::Result<Stat> {
         Ok(rustix::fs::statat(
             &self.0,
@@ -133,17 +132,17 @@ impl Dir {
         )?)
     }
 
-    /// The same, and `None` if there is nothing.
+    /// Does the same as [`Dir::stat`], but returns `None` if there is nothing.
     pub(super) fn find(&self, name: impl Arg) -> io::Result<Option<Stat>> {
         absent(self.stat(name))
     }
 
-    /// Names in it, sorted, without `.` and `..`.
+    /// Lists the names in it, sorted, without `.` and `..`.
     pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
         Ok(self.names_up_to(usize::MAX)?.unwrap_or_default())
     }
 
-    /// The same, and `None` if there are more than so many.
+    /// Does the same, but returns `None` if there are more than `most`.
     pub(super) fn names_up_to(&self, most: usize) -> io::Result<Option<Vec<OsString>>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.0)? {
@@ -159,7 +158,7 @@ impl Dir {
         Ok(Some(names))
     }
 
-    /// Target of a link in it.
+    /// Reads the target of a link in it.
     pub(super) fn read_link(&self, name: impl Arg) -> io::Result<OsString> {
         let target = rustix::fs::readlinkat(&self.0, name, Vec::new())?;
         Ok(OsString::from_vec(target.into_bytes()))
@@ -190,7 +189,7 @@ impl Dir {
         Ok(rustix::fs::syncfs(&self.0)?)
     }
 
-    /// Bytes that its file system can still take from us.
+    /// Returns how many bytes its file system can still take from us.
     pub(super) fn free_bytes(&self) -> io::Result<u64> {
         let space = rustix::fs::fstatvfs(&self.0)?;
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
@@ -206,22 +205,22 @@ impl Dir {
         self.rename(&temporary, self, name)
     }
 
-    /// Removes a name and everything below it; fine if it is gone already.
+    /// Removes a name and everything below it; a missing name is no error.
     pub(super) fn remove(&self, name: impl Arg) -> io::Result<()> {
         removal::remove(self.as_fd(), &name.into_c_str()?, u64::MAX).map(drop)
     }
 
-    /// The same directory once more.
+    /// Opens the same directory once more.
     pub(super) fn again(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
 
-    /// The directory that this one is in.
+    /// Opens the directory that this one is in.
     pub(super) fn above(&self) -> io::Result<Self> {
         self.dir(c"..")
     }
 
-    /// Which directory it is.
+    /// Returns device and inode, which identify the directory.
     pub(super) fn id(&self) -> io::Result<(u64, u64)> {
         let stat = rustix::fs::fstat(&self.0)?;
         Ok((stat.st_dev, stat.st_ino))
@@ -234,12 +233,12 @@ impl AsFd for Dir {
     }
 }
 
-/// Kind of a file.
+/// Returns the kind of a file.
 pub(super) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// `None` instead of the error that there is nothing.
+/// Turns the error that there is nothing into `None`.
 pub(super) fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! The content store, what lies about beside it, and reading pieces of files.
+//! The content store, the remains beside it, and reading pieces of files.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,28 +14,28 @@ use super::root::{INCOMING, INSPECT, OpenRoot, STORE, TRASH};
 use super::task::TaskDirectory;
 use crate::port::{Excerpt, SiteError};
 
-/// Most bytes of one piece.
+/// The most bytes of one piece.
 pub const PIECE_MAX_BYTES: u32 = 4 << 20;
 
 impl FileArea {
-    /// Whether the store has a content. What is there is whole: it was checked
+    /// Returns true if the store has a content. Whatever is there is complete: it was checked
     /// before it got its name, and loses its name before it is taken apart.
     ///
     /// # Errors
     /// `NotSent` if that cannot be found out.
     pub fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
         let root = self.root()?;
-        // A content just renamed into place counts once the agent has made that durable.
+        // A content that was just renamed into place counts once the agent has made that durable.
         let _gate = self.gate(&root)?;
         root.has(digest)
             .map_err(|error| self.failed("look into the store", &error))
     }
 
-    /// Deletes a content; fine if it is not there. Takes as long as removing
-    /// takes; from the first moment on the content is gone as a whole.
+    /// Deletes a content; a missing one is no error. Takes as long as removing takes, but from the
+    /// first moment on the content is gone as a whole.
     ///
     /// # Errors
-    /// `NotSent`: it is still there. `OutcomeUnknown`: repeat it.
+    /// `NotSent`: it is still there. `OutcomeUnknown`: call again.
     pub fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
         let root = self.root()?;
         let name = digest.to_string();
@@ -48,7 +48,7 @@ impl FileArea {
         })
     }
 
-    /// All contents in the store.
+    /// Lists all contents in the store.
     ///
     /// # Errors
     /// `NotSent` if it cannot be read.
@@ -61,7 +61,7 @@ impl FileArea {
             .collect())
     }
 
-    /// All copies that left something that is not in the store, by digest and nonce.
+    /// Lists all copies that left something outside the store, by digest and nonce.
     ///
     /// # Errors
     /// `NotSent` if they cannot be listed.
@@ -82,10 +82,9 @@ impl FileArea {
             .collect())
     }
 
-    /// Stops and removes every copy whose nonce starts with `ours` and is not
-    /// among the live ones, every finished inspection, and what an earlier
-    /// deletion did not get to. Copies of other control planes stay. Says how
-    /// many copies it removed.
+    /// Stops and removes every copy whose nonce starts with `ours` and is not among the live ones,
+    /// every finished inspection, and what an earlier deletion did not get to. Copies of other
+    /// control planes stay. Returns how many copies it removed.
     ///
     /// # Errors
     /// The first one; the rest is done all the same.

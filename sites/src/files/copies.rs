@@ -1,4 +1,4 @@
-//! Copies as the control plane sees them: start or join, ask, stop.
+//! Copies as the control plane sees them: start or join one, ask for its state, stop it.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,20 +12,20 @@ use super::task::TaskDirectory;
 use super::wire::{AgentOrder, AgentOutcome, ChunkCut, LinkLimit, WireBlame};
 use crate::port::{CopyBlame, CopyRequest, CopyStatus, SiteError};
 
-/// Longest nonce.
+/// The longest nonce, in bytes.
 const NONCE_MAX: usize = 64;
-/// How long an agent has to end by itself.
+/// The time that an agent has to end by itself.
 const TERM_GRACE: Duration = Duration::from_secs(2);
-/// How long it has to be gone after it was killed.
+/// The time that it has to be gone after it was killed.
 const KILL_GRACE: Duration = Duration::from_secs(8);
 
 impl FileArea {
-    /// Starts a copy, or joins the one that runs under the same nonce (also if
-    /// that one reads from another source). What arrived before is checked and kept.
+    /// Starts a copy, or joins the one that runs under the same nonce (even if that one reads from
+    /// another source). Bytes that arrived before are checked and kept.
     ///
     /// # Errors
-    /// `Refused`: the order makes no sense or the disk is full. `NotSent`: the
-    /// root is not there, or no process could be started.
+    /// `Refused`: the request makes no sense or the disk is full. `NotSent`: the root is not there,
+    /// or no process could be started.
     pub fn start_copy(&self, order: &CopyRequest, source: &SourceArea) -> Result<(), SiteError> {
         let name = task_name(order)?;
         if order.limit == Some(BitsPerSecond(0)) {
@@ -60,8 +60,8 @@ impl FileArea {
         self.start_agent(&root, ("copy", INCOMING, &name), &written)
     }
 
-    /// How a copy is doing. `Complete` says that the content is in the store
-    /// now, whichever copy brought it.
+    /// Returns the state of a copy. `Complete` says that the content is in the store now,
+    /// whichever copy brought it.
     ///
     /// # Errors
     /// `NotSent` if it cannot be found out, which says nothing about the copy.
@@ -79,11 +79,10 @@ impl FileArea {
         look().map_err(|error| self.failed("read the state of the copy", &error))
     }
 
-    /// Stops a copy; what arrived stays for a later start, unless `discard`.
-    /// May take seconds.
+    /// Stops a copy; what arrived stays for a later start, unless `discard`. May take seconds.
     ///
     /// # Errors
-    /// `OutcomeUnknown` if its process does not go away; `NotSent` as elsewhere.
+    /// `OutcomeUnknown` if its process does not go away; `NotSent` as for the other calls.
     pub fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         let name = task_name(order)?;
         let root = self.root()?;
@@ -122,7 +121,7 @@ impl FileArea {
         removed.map_err(|error| SiteError::OutcomeUnknown(format!("removing {name}: {error}")))
     }
 
-    /// One look at a task that is to end; `true` when nothing of it runs any more.
+    /// Looks once at a task that has to end; `true` when none of its processes runs any more.
     fn end_if_unlocked(
         &self,
         root: &OpenRoot,
@@ -145,7 +144,7 @@ impl FileArea {
             }
             return Ok(true);
         }
-        // An agent that has not said who it is yet will soon.
+        // An agent that has not announced itself yet will do so soon.
         if let Some(agent) = task.agent()? {
             agent.signal(if waited > TERM_GRACE {
                 Signal::KILL
@@ -157,7 +156,7 @@ impl FileArea {
     }
 }
 
-/// State of a copy whose content is not in the store. For holders of the gate.
+/// Returns the state of a copy whose content is not in the store. The caller must have the gate.
 fn task_status(root: &OpenRoot, name: &str) -> io::Result<CopyStatus> {
     let Some(task) = TaskDirectory::open(root, INCOMING, name)? else {
         return Ok(CopyStatus::Absent);
@@ -172,7 +171,7 @@ fn task_status(root: &OpenRoot, name: &str) -> io::Result<CopyStatus> {
             blame: blame.into(),
             detail,
         },
-        // Ended without a word, or with one that belongs to another kind of task.
+        // The agent ended without an outcome, or with that of another kind of task.
         Some(AgentOutcome::Inspected { .. }) | None => CopyStatus::Failed {
             blame: CopyBlame::Process,
             detail: epitaph(&task),
@@ -180,8 +179,8 @@ fn task_status(root: &OpenRoot, name: &str) -> io::Result<CopyStatus> {
     })
 }
 
-/// Removes what an agent left that was killed between its last two steps. For
-/// holders of the gate.
+/// Removes the task of an agent that was killed between its last two steps. The
+/// caller must have the gate.
 fn tidy_up(root: &OpenRoot, name: &str) -> io::Result<()> {
     let Some(task) = TaskDirectory::open(root, INCOMING, name)? else {
         return Ok(());
@@ -193,7 +192,7 @@ fn tidy_up(root: &OpenRoot, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// What can be said of an agent that left no outcome.
+/// Describes the end of an agent that left no outcome.
 pub(super) fn epitaph(task: &TaskDirectory) -> String {
     let words = task.last_words();
     if words.is_empty() {

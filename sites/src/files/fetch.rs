@@ -1,8 +1,8 @@
-//! A site of this machine that gets copies from sites which only an agent can reach: what is
-//! to be copied is fetched here first, piece by piece, and then copied as from a neighbour.
+//! A site of this machine that gets copies from sites which only an agent can reach: a source is
+//! first fetched to this machine, piece by piece, and then copied as from a neighbour.
 //!
-//! The site itself knows such a source as a neighbour whose root is `relay/<source>`; that has a
-//! store and nothing else. What was fetched is removed when its copy is whole.
+//! The site itself knows such a source as a neighbour whose root is `relay/<source>`, which has a
+//! store and nothing else. A fetched file is removed when its copy is complete.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,12 +33,12 @@ use crate::port::{
     SubmitRequest, Submitted, TagLookup, UploadStep,
 };
 
-/// Where a site of this machine finds what was fetched from a source for it.
+/// Returns the directory in which a site of this machine finds what was fetched from a source.
 pub fn relay(directory: &Path, to: &SiteName, from: &SiteName) -> PathBuf {
     directory.join(to.as_str()).join(from.as_str())
 }
 
-/// A site, and where else its copies come from.
+/// A site, and the remote sources of its copies.
 pub struct Fetching {
     site: Arc<dyn Site>,
     sources: Sources,
@@ -47,7 +47,7 @@ pub struct Fetching {
     fetches: Mutex<BTreeMap<String, Fetch>>,
 }
 
-/// What is fetched for a copy.
+/// The fetching for one copy.
 struct Fetch {
     done: Arc<AtomicU64>,
     task: JoinHandle<()>,
@@ -55,7 +55,7 @@ struct Fetch {
 }
 
 impl Fetching {
-    /// `site`, with copies from `sources` by way of a directory of this machine.
+    /// Wraps `site`: copies from `sources` go through a directory of this machine.
     pub fn new(site: Arc<dyn Site>, sources: Sources, directory: PathBuf) -> Self {
         Self {
             site,
@@ -102,7 +102,7 @@ impl Fetching {
                     site: order.source.site.clone(),
                     place,
                 };
-                // The link was kept to already.
+                // The limit of the link was applied while fetching.
                 let copy = CopyRequest {
                     source,
                     limit: None,
@@ -117,7 +117,7 @@ impl Fetching {
         fetches.insert(name, Fetch { done, task, failed });
     }
 
-    /// What a fetch has to say; `None` if the site itself knows more.
+    /// Returns the state of a fetch; `None` if the site itself knows more.
     fn under_way(&self, name: &str) -> Option<CopyStatus> {
         let fetches = self.fetches();
         let fetch = fetches.get(name)?;
@@ -141,12 +141,12 @@ impl Fetching {
     }
 }
 
-/// What the source has to be.
+/// Returns what the source has to be.
 fn file(order: &CopyRequest) -> Content {
     order.chunk.map_or(order.content, |chunk| chunk.of)
 }
 
-/// Fetches a file to its place in a relay's store. What is there of it is not fetched again.
+/// Fetches a file to its place in a relay's store. Parts that are there are not fetched again.
 async fn bring(
     source: &dyn SiteFiles,
     order: &CopyRequest,
@@ -200,7 +200,7 @@ async fn bring(
     put_in_place(part, to).await.map_err(here)
 }
 
-/// Gives what was fetched its name, whole also after a power cut: what is there is not fetched again.
+/// Gives a fetched file its name, safely also on a power cut: it will not be fetched again.
 async fn put_in_place(part: PathBuf, to: &Path) -> io::Result<()> {
     let to = to.to_path_buf();
     tokio::task::spawn_blocking(move || {
@@ -318,7 +318,7 @@ impl Files for Fetching {
             let name = super::copies::task_name(order)?;
             if let Some(fetch) = self.forget(order, &name) {
                 fetch.task.abort();
-                // Also that is an end.
+                // An abort is an end, too.
                 let _ = fetch.task.await;
             }
         }

@@ -20,11 +20,11 @@ use super::push::{insist, pace};
 use super::push_tree::{Sizes, missing};
 use crate::port::{CopyBlame, CopyRequest};
 
-/// Mode of files that somebody may execute.
+/// The mode of files that somebody may execute.
 const EXECUTABLE: Mode = Mode::RWXU;
 
-/// Fetches a directory to a place of ours. What is there of its files is not fetched again, as
-/// long as the whole is right then; else the next try begins anew.
+/// Fetches a directory to a place of ours. Files that are there are not fetched again, as long as
+/// the result is right; otherwise the next try begins anew.
 pub(super) async fn bring_tree(
     source: &dyn SiteFiles,
     order: &CopyRequest,
@@ -79,7 +79,7 @@ pub(super) async fn bring_tree(
     }
 }
 
-/// Does something with our file system where it holds nobody up.
+/// Runs work on our file system in a thread where it holds nobody up.
 async fn blocking<T: Send + 'static>(
     to: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -131,7 +131,7 @@ fn write(to: &Path, runs: &[ByteRun], mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the links, and executable what is to be.
+/// Makes the links, and sets the mode of executable files.
 fn finish(to: &Path, listing: &Listing) -> io::Result<()> {
     let top = Dir::open(to)?;
     listing

@@ -1,4 +1,4 @@
-//! Finding out what a file is: its digest takes reading all of it, so an agent does.
+//! Inspection of a file: its digest takes reading all of it, so an agent does it.
 
 use cospan_domain::catalogue::state::FileStamp;
 use cospan_domain::content::Content;
@@ -13,7 +13,7 @@ use super::task::TaskDirectory;
 use super::wire::{AgentOrder, AgentOutcome, WireBlame, WirePlace};
 use crate::port::{Inspected, SiteError};
 
-/// How an inspection is doing.
+/// The state of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InspectStatus {
     /// None was started, or its result was forgotten.
@@ -23,16 +23,16 @@ pub enum InspectStatus {
         /// Bytes read.
         done: Bytes,
     },
-    /// What the file is. It did not change while it was read.
+    /// The result. The file did not change while it was read.
     Done(Inspected),
-    /// `Refused` if the file is missing, changed, or of a kind that cannot be
-    /// content; `NotSent` if the process died: start again.
+    /// `Refused` if the file is missing, changed, or of a kind that cannot be content; `NotSent` if
+    /// the process died: start again.
     Failed(SiteError),
 }
 
 impl FileArea {
-    /// Starts reading a file, or joins who reads it; a result that is there is
-    /// forgotten and found out anew.
+    /// Starts reading a file, or joins the process that reads it; a result that is there is
+    /// dropped and found out anew.
     ///
     /// # Errors
     /// As [`FileArea::start_copy`].
@@ -51,7 +51,7 @@ impl FileArea {
         self.start_agent(&root, ("inspect", INSPECT, &task_name(place)), &order)
     }
 
-    /// What a file or a directory looks like; see [`FileStamp`]. `None` of a directory that is too
+    /// Returns the stamp of a file or directory; see [`FileStamp`]. `None` for a directory that is too
     /// large to be looked through.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl FileArea {
         looked.map_err(|error| SiteError::Refused(format!("cannot look at {place:?}: {error}")))
     }
 
-    /// How the inspection of a file is doing.
+    /// Returns the state of the inspection of a file.
     ///
     /// # Errors
     /// `NotSent` if it cannot be found out.
@@ -87,7 +87,7 @@ impl FileArea {
         look().map_err(|error| self.failed("read the state of an inspection", &error))
     }
 
-    /// Ends an inspection and forgets its result; fine if there is none.
+    /// Ends an inspection and drops its result; a missing one is no error.
     ///
     /// # Errors
     /// As [`FileArea::stop_copy`].
@@ -124,7 +124,7 @@ fn read_outcome(outcome: AgentOutcome) -> InspectStatus {
     }
 }
 
-/// One name per place, whatever characters its path has.
+/// Makes one name per place, whatever characters its path has.
 fn task_name(place: &FilePlace) -> String {
     let mut hasher = blake3::Hasher::new();
     match WirePlace::from(place) {

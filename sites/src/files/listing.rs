@@ -1,4 +1,4 @@
-//! A directory as it travels piece by piece: what is in it, and runs of its files.
+//! A directory as it travels piece by piece: its listing, and runs of its files.
 
 use std::collections::BTreeSet;
 
@@ -13,23 +13,23 @@ use super::manifest::{self, EntryKind, ManifestEntry};
 use super::remote::PIECE;
 use crate::port::{Inspected, SiteError};
 
-/// Most runs that are asked for at a time: each costs a site a process or two.
+/// The most runs in one request: each costs a site a process or two.
 const RUNS_MAX: usize = 256;
 
-/// Most bytes of names that are told at a time: they become words of a command.
+/// The most bytes of names in one request: they become words of a command.
 pub(super) const NAMES_MAX: usize = 48 << 10;
 
-/// One thing below a directory.
+/// A file, link or directory below a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedLeaf {
-    /// Its path below the directory, without a slash in front.
+    /// The path below the directory, without a slash in front.
     pub path: Vec<u8>,
-    /// What it is.
+    /// File, link or directory.
     pub kind: LeafKind,
 }
 
 impl ListedLeaf {
-    /// Its path, and what it points to, if it is a link.
+    /// Returns its path and its target, if it is a link.
     fn link(&self) -> Option<(&[u8], &[u8])> {
         match &self.kind {
             LeafKind::Link(target) => Some((&self.path, target)),
@@ -38,50 +38,50 @@ impl ListedLeaf {
     }
 }
 
-/// What is below a directory, before its files are read.
+/// The kind of a leaf, before its files are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeafKind {
     /// A directory; what is in it has leaves of its own.
     Directory,
     /// A file.
     File {
-        /// Somebody may execute it.
+        /// True if somebody may execute it.
         executable: bool,
-        /// Bytes in it.
+        /// The size in bytes.
         size: u64,
     },
-    /// A symbolic link, and what it points to.
+    /// A symbolic link, and its target.
     Link(Vec<u8>),
 }
 
-/// All that is below a directory, sorted by path. Each path is names below directories of the
-/// same listing, and no link leads out: who makes it anew makes nothing elsewhere.
+/// All that is below a directory, sorted by path. Each path consists of names below directories of
+/// the same listing, and no link leads out: whoever rebuilds it makes nothing elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing(Vec<ListedLeaf>);
 
-/// Some bytes of a file below a directory.
+/// A run of bytes of a file below a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ByteRun {
-    /// Its path below the directory.
+    /// The path below the directory.
     pub path: Vec<u8>,
-    /// First byte.
+    /// Offset of its first byte.
     pub offset: u64,
-    /// How many.
+    /// The length in bytes.
     pub length: u32,
 }
 
 impl ByteRun {
-    /// The byte behind it.
+    /// Returns the offset of the byte behind it.
     pub(super) fn end(&self) -> u64 {
         self.offset + u64::from(self.length)
     }
 }
 
 impl Listing {
-    /// What a site says that there is.
+    /// Checks the leaves that a site reported.
     ///
     /// # Errors
-    /// `Refused` if it cannot be, or a link leads out.
+    /// `Refused` if they cannot be in one directory, or a link leads out.
     pub fn new(mut leaves: Vec<ListedLeaf>) -> Result<Self, SiteError> {
         leaves.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         let mut directories = BTreeSet::<&[u8]>::new();
@@ -114,13 +114,13 @@ impl Listing {
         Ok(Self(leaves))
     }
 
-    /// Everything, sorted by path.
+    /// Returns all leaves, sorted by path.
     pub fn leaves(&self) -> &[ListedLeaf] {
         &self.0
     }
 
-    /// All files from beginning to end, in their order, as much at a time as is asked for at
-    /// once. Files without bytes have a run as well.
+    /// Divides all files into runs, in their order, in batches of one request each. Empty
+    /// files have a run as well.
     pub(super) fn batches(&self) -> Vec<Vec<ByteRun>> {
         let mut batches = vec![Vec::new()];
         let mut bytes = 0;
@@ -154,7 +154,7 @@ impl Listing {
         batches
     }
 
-    /// All files and their sizes.
+    /// Lists all files and their sizes.
     fn files(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.0.iter().filter_map(|leaf| match leaf.kind {
             LeafKind::File { size, .. } => Some((&leaf.path[..], size)),
@@ -162,7 +162,7 @@ impl Listing {
         })
     }
 
-    /// Bytes of all files.
+    /// Returns the bytes of all files.
     pub(super) fn size(&self) -> u64 {
         self.files()
             .map(|(_, size)| size)
@@ -170,7 +170,7 @@ impl Listing {
     }
 }
 
-/// Finds out what a directory is while its files pass by, in their order.
+/// Computes the digest of a directory while its files pass by, in their order.
 pub(super) struct Digester<'a> {
     listing: &'a Listing,
     sizes: Vec<u64>,
@@ -211,7 +211,7 @@ impl<'a> Digester<'a> {
         }
     }
 
-    /// The digest of the directory, and the SHA-256 of all files, one behind the other.
+    /// Returns the digest of the directory, and the SHA-256 of all files, one behind the other.
     pub(super) fn end(self) -> (Digest, String) {
         let mut digests = self.digests.into_iter();
         let digest = manifest::digest(
@@ -241,7 +241,7 @@ impl<'a> Digester<'a> {
     }
 }
 
-/// A SHA-256 as the site's tool prints it.
+/// Formats a SHA-256 as the site's tool prints it.
 pub(super) fn hex(sum: sha2::Sha256) -> String {
     sum.finalize()
         .iter()

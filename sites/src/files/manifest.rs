@@ -1,4 +1,4 @@
-//! What a directory's digest is taken of.
+//! The manifest: the text whose digest is the digest of a directory.
 //!
 //! A manifest lists everything below a directory, each entry on a line of its
 //! own, sorted by the bytes of its path:
@@ -28,41 +28,41 @@ use thiserror::Error;
 /// Sets digests of directories apart from digests of files.
 pub const CONTEXT: &str = "cospan 2026 directory manifest 1";
 
-/// Links that the kernel follows on one path.
+/// The most links that the kernel follows on one path.
 const MAX_LINKS: usize = 40;
 
-/// Names that are looked at for all links of a directory, long paths more than once: seconds. A
-/// million links of twenty names each take as many.
+/// The most names that are looked at for all links of a directory, long paths more than once: this
+/// takes seconds. A million links of twenty names each need as many.
 const STEPS_MAX: usize = 20_000_000;
-/// So many bytes of a path are looked at in a step.
+/// The bytes of a path that are looked at in a step.
 const STEP_BYTES: usize = 64;
 
-/// One thing below a directory.
+/// A file, link or directory below a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestEntry {
-    /// Its path below the directory, without a slash in front.
+    /// The path below the directory, without a slash in front.
     pub path: Vec<u8>,
-    /// What it is.
+    /// File, link or directory.
     pub kind: EntryKind,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
     /// A directory; what is in it has entries of its own.
     Directory,
     /// A file.
     File {
-        /// Somebody may execute it.
+        /// True if somebody may execute it.
         executable: bool,
-        /// Bytes in it.
+        /// The size in bytes.
         size: u64,
         /// BLAKE3 of its bytes.
         digest: Digest,
     },
     /// A symbolic link.
     Link {
-        /// What it points to, as it is written in the link.
+        /// The target, as it is written in the link.
         target: Vec<u8>,
     },
 }
@@ -70,7 +70,7 @@ pub enum EntryKind {
 /// A link that cannot be part of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WrongLink {
-    /// It would lead out.
+    /// The link would lead out.
     #[error(
         "the link {link:?} points outside the directory (to {target:?}); \
          make it relative and keep it inside, or put the file there instead"
@@ -78,10 +78,10 @@ pub enum WrongLink {
     Escapes {
         /// Path of the link.
         link: String,
-        /// Its target.
+        /// The target of the link.
         target: String,
     },
-    /// Links lead to links so often that nobody can tell where to.
+    /// Links lead to links so often that nobody can say where to.
     #[error(
         "too much is to be followed to know where the link {link:?} and others lead; \
          put files there instead of links to links"
@@ -93,7 +93,7 @@ pub enum WrongLink {
 }
 
 impl ManifestEntry {
-    /// Its path, and what it points to, if it is a link.
+    /// Returns its path and its target, if it is a link.
     pub fn link(&self) -> Option<(&[u8], &[u8])> {
         match &self.kind {
             EntryKind::Link { target } => Some((&self.path, target)),
@@ -102,7 +102,7 @@ impl ManifestEntry {
     }
 }
 
-/// Digest of a directory with these entries, in any order.
+/// Computes the digest of a directory with these entries, in any order.
 pub fn digest(mut entries: Vec<ManifestEntry>) -> Digest {
     entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
@@ -142,8 +142,8 @@ fn write_text(line: &mut Vec<u8>, text: &[u8]) {
     line.extend(text);
 }
 
-/// Checks that none of the links in a directory, each with its target, leads out of it, also by
-/// way of other links.
+/// Checks that none of the links in a directory, each with its target, leads out of it,
+/// also by way of other links.
 ///
 /// # Errors
 /// The first link that does, or that leads on for too long to be followed.
@@ -168,17 +168,17 @@ pub fn check_links<'a>(
     Ok(())
 }
 
-/// Walks a path as the kernel would. What does not exist may come to exist, so
-/// it counts as a directory. `None` if no steps are left.
+/// Walks a path as the kernel would. A name that does not exist may come to exist, so it counts as
+/// a directory. `None` if no steps are left.
 fn stays_inside(
     path: &[u8],
     links: &BTreeMap<&[u8], &[u8]>,
     steps_left: &mut usize,
 ) -> Option<bool> {
     let mut ahead: VecDeque<&[u8]> = path.split(|byte| *byte == b'/').collect();
-    // Each name counts when it is put ahead, whether anybody comes to it or not.
+    // Each name counts when it is put ahead, whether or not the walk comes to it.
     *steps_left = steps_left.checked_sub(ahead.len())?;
-    // The path so far, and how long it was before each of its names.
+    // The path so far, and its length before each of its names.
     let mut here = Vec::new();
     let mut ends = Vec::new();
     let mut followed = 0;

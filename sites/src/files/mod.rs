@@ -1,5 +1,5 @@
-//! Files below a site's root: a store of contents by their digest, copies from
-//! other sites, and pieces of whatever lies there.
+//! Files below a site's root: a store of contents by their digest, copies from other sites, and
+//! pieces of all that lies there.
 //!
 //! ```text
 //! <root>/store/<digest>              whole, checked, read-only contents
@@ -12,16 +12,14 @@
 //! <root>/<attempts>/<tag>/work/      what attempts leave
 //! ```
 //!
-//! The digest of a file is the BLAKE3 of its bytes; that of a directory is the
-//! digest of its [`manifest`]. A file in the store has mode 0555 whatever its
-//! mode was elsewhere, so that one content is one file, executable or not;
-//! files within directories are told apart by the manifest.
+//! The digest of a file is the BLAKE3 of its bytes; that of a directory is the digest of its
+//! [`manifest`]. A file in the store has mode 0555 whatever its mode was elsewhere, so that one
+//! content is one file, executable or not; the manifest tells files within directories apart.
 //!
-//! Copying and digesting is done by [`agent`] processes. The control plane can
-//! die and come back: what it needs to know is in the task's directory, and
-//! whether an agent lives is told by a lock that the kernel keeps for it. The
-//! file system must support `flock`, and the same machine must run control
-//! plane (or its deputy at the site) and agents.
+//! Copying and digesting is done by [`agent`] processes. The control plane can die and come back:
+//! what it needs to know is in the task's directory, and a lock that the kernel keeps for an agent
+//! says whether it lives. The file system must support `flock`, and the same machine must run
+//! control plane (or its deputy at the site) and agents.
 
 pub mod agent;
 pub mod listing;
@@ -68,11 +66,11 @@ pub use root::WORK;
 pub trait SiteFiles: Files + Debug {
     /// Makes the directories below the root that are missing.
     async fn prepare(&self) -> Result<(), SiteError>;
-    /// Whether the site's root is there.
+    /// Succeeds if the site's root is there.
     async fn reach(&self) -> Result<(), SiteError>;
-    /// Runs of files below a directory, one behind the other.
+    /// Reads runs of files below a directory, one behind the other.
     ///
     /// # Errors
-    /// `Refused` if a file is not there any more, or has less.
+    /// `Refused` if a file is not there any more, or is shorter.
     async fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError>;
 }

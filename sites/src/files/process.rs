@@ -1,4 +1,4 @@
-//! Which process it is: a number alone is given out again, so start time and boot go with it.
+//! Identity of a process: a number alone is given out again, so start time and boot go with it.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ pub(super) struct ProcessId {
 }
 
 impl ProcessId {
-    /// This process.
+    /// Identifies this process.
     pub(super) fn own() -> io::Result<Self> {
         let pid = rustix::process::getpid();
         let start_ticks = start_ticks(pid)?;
@@ -26,8 +26,8 @@ impl ProcessId {
         })
     }
 
-    /// Sends a signal if it still lives; `false` if it is gone. Never reaches
-    /// another process: the handle is taken first and compared afterwards.
+    /// Sends a signal if the process still lives; `false` if it is gone. Never reaches another
+    /// process: the handle is taken first and compared afterwards.
     pub(super) fn signal(&self, signal: Signal) -> io::Result<bool> {
         let Some(pid) = Pid::from_raw(self.pid).filter(|_| self.pid > 0) else {
             return Ok(false);
@@ -45,14 +45,14 @@ impl ProcessId {
     }
 }
 
-/// Tells this boot of the machine from every other.
+/// Reads the identifier of this boot of the machine.
 pub(super) fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?
         .trim()
         .to_owned())
 }
 
-/// When a process started, in clock ticks since boot.
+/// Reads when a process started, in clock ticks since boot.
 fn start_ticks(pid: Pid) -> io::Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))?;
     // The program's name stands in brackets and may contain anything, so count from its end.

@@ -1,4 +1,4 @@
-//! One copy by way of this process, from any source to a site that takes pieces.
+//! Copies a file through this process, from any source to a site that takes pieces.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,33 +18,33 @@ use super::push_tree::TreeDestination;
 use super::remote::PIECE;
 use crate::port::{CopyBlame, CopyRequest, Excerpt, Readable, SiteError};
 
-/// A connection that is gone is waited for so long.
+/// The longest that we wait for a connection that is gone.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Between two tries.
+/// The pause between two tries.
 pub(super) const PAUSE: Duration = Duration::from_secs(2);
 
 /// A site that takes pieces.
 #[async_trait]
 pub(super) trait Destination: Send + Sync {
-    /// How many bytes of a copy are there.
+    /// Returns how many bytes of a copy are there.
     async fn arrived(&self, name: &str) -> Result<u64, SiteError>;
-    /// Appends to a copy of which so many bytes are there.
+    /// Appends to a copy of which `offset` bytes are there.
     async fn put(&self, name: &str, offset: u64, bytes: Vec<u8>) -> Result<(), SiteError>;
     /// Makes a copy of a file or directory that the site has itself.
     async fn duplicate(&self, name: &str, from: &FilePlace) -> Result<(), SiteError>;
-    /// Gives a whole copy its place; the sum is its SHA-256 in hexadecimal digits.
+    /// Gives a complete copy its place; the sum is its SHA-256 in hexadecimal digits.
     async fn commit(&self, name: &str, content: Content, sum: &str) -> Result<(), SiteError>;
     /// Drops a copy.
     async fn discard(&self, name: &str) -> Result<(), SiteError>;
 }
 
-/// A copy at work.
+/// A copy in progress.
 pub(super) struct Push<D> {
     pub(super) name: String,
     pub(super) order: CopyRequest,
     pub(super) source: Arc<dyn SiteFiles>,
-    /// The source is the destination's own.
+    /// True if the source is a file of the destination.
     pub(super) is_own: bool,
     pub(super) to: Arc<D>,
     pub(super) done: Arc<AtomicU64>,
@@ -60,7 +60,7 @@ pub(super) fn destination(error: SiteError) -> PushTrouble {
     (CopyBlame::Destination, error.to_string())
 }
 
-/// Does something until it is done or certainly is not, or for too long.
+/// Repeats a call until it succeeds, fails for certain, or has taken too long.
 pub(super) async fn insist<T, F: Future<Output = Result<T, SiteError>>>(
     mut what: impl FnMut() -> F,
 ) -> Result<T, SiteError> {
@@ -75,7 +75,7 @@ pub(super) async fn insist<T, F: Future<Output = Result<T, SiteError>>>(
     }
 }
 
-/// Waits until so many bytes, begun then, have taken as long as the link allows.
+/// Waits until these bytes, begun at `started`, have taken as long as the link allows.
 pub(super) async fn pace(limit: Option<BitsPerSecond>, bytes: usize, started: Instant) {
     if let Some(BitsPerSecond(limit @ 1..)) = limit {
         let least = Duration::from_secs_f64(bytes as f64 * 8.0 / limit as f64);
@@ -93,7 +93,7 @@ impl<D: TreeDestination> Push<D> {
             .await
             .map_err(destination)?;
         match self.once(resumed).await {
-            // What was there may be to blame.
+            // The bytes that were there may be to blame.
             Err((CopyBlame::Destination, _)) if resumed > 0 => {
                 insist(|| self.to.discard(&self.name))
                     .await
@@ -104,8 +104,8 @@ impl<D: TreeDestination> Push<D> {
         }
     }
 
-    /// All of the source is read, to know that it is what was ordered; what is there already is
-    /// not sent again.
+    /// Reads all of the source, to know that it is what was asked for; bytes that are there
+    /// already are not sent again.
     async fn once(&self, mut arrived: u64) -> Result<(), PushTrouble> {
         let wanted = self.order.content;
         let (file, from) = match self.order.chunk {
@@ -162,8 +162,8 @@ impl<D: TreeDestination> Push<D> {
             .map_err(source)
     }
 
-    /// Sends what of these bytes, which begin at an offset of the copy, is not there; gives how
-    /// much is there then.
+    /// Sends those of these bytes, which begin at an offset of the copy, that are not there.
+    /// Returns how many are there then.
     async fn send(&self, bytes: &[u8], at: u64, arrived: u64) -> Result<u64, PushTrouble> {
         let started = Instant::now();
         let ends = at + bytes.len() as u64;

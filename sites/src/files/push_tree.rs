@@ -1,4 +1,4 @@
-//! One directory by way of this process, from any source to a site that takes pieces.
+//! Copies a directory through this process, from any source to a site that takes pieces.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -13,23 +13,23 @@ use super::push::{Destination, PATIENCE, PAUSE, Push, PushTrouble};
 use super::push::{destination, insist, pace, source};
 use crate::port::{CopyBlame, SiteError};
 
-/// How many bytes there are of each file that is there.
+/// The bytes that are there of each file.
 pub(super) type Sizes = BTreeMap<Vec<u8>, u64>;
 
 /// A site that takes pieces of directories.
 #[async_trait]
 pub(super) trait TreeDestination: Destination {
-    /// Begins a copy, or takes up what is there of it; makes its directories.
+    /// Begins a copy, or resumes what is there of it; makes its directories.
     async fn begin(&self, name: &str, listing: &Listing) -> Result<Sizes, SiteError>;
-    /// Appends to files of which what is before the run is there; says which are executable.
+    /// Appends to files that are there up to the run; each run says whether its file is executable.
     async fn fill(
         &self,
         name: &str,
         runs: &[(ByteRun, bool)],
         bytes: Vec<u8>,
     ) -> Result<(), SiteError>;
-    /// Makes its links, sees that all and nothing else is there, and gives it its place; the
-    /// sum is the SHA-256 of all its files, one behind the other, in hexadecimal digits.
+    /// Makes its links, checks that exactly the listing is there, and gives it its place; the sum
+    /// is the SHA-256 of all its files, one behind the other, in hexadecimal digits.
     async fn settle(
         &self,
         name: &str,
@@ -60,7 +60,7 @@ impl<D: TreeDestination> Push<D> {
         };
         let resumed = !there.is_empty();
         match self.tree_once(listing, there).await {
-            // What was there may be to blame.
+            // The files that were there may be to blame.
             Err((CopyBlame::Destination, _)) if resumed => {
                 insist(|| self.to.discard(&self.name))
                     .await
@@ -78,8 +78,8 @@ impl<D: TreeDestination> Push<D> {
             .map_err(destination)
     }
 
-    /// All of the source is read, to know that it is what was ordered; what is there already is
-    /// not sent again.
+    /// Reads all of the source, to know that it is what was asked for; bytes that are there
+    /// already are not sent again.
     async fn tree_once(&self, listing: &Listing, mut there: Sizes) -> Result<(), PushTrouble> {
         let content = self.order.content;
         let place = &self.order.source.place;
@@ -114,7 +114,7 @@ impl<D: TreeDestination> Push<D> {
             .map_err(destination)
     }
 
-    /// Sends what of these runs is not there.
+    /// Sends what is missing of these runs.
     async fn send_runs(
         &self,
         listing: &Listing,
@@ -163,7 +163,7 @@ fn executables(listing: &Listing) -> BTreeMap<&[u8], bool> {
     files.collect()
 }
 
-/// Of these runs what is not there yet.
+/// Returns what is missing of these runs.
 pub(super) fn missing(runs: &[ByteRun], there: &Sizes) -> Vec<ByteRun> {
     runs.iter()
         .filter_map(|run: &ByteRun| {
@@ -179,7 +179,7 @@ pub(super) fn missing(runs: &[ByteRun], there: &Sizes) -> Vec<ByteRun> {
         .collect()
 }
 
-/// The bytes of what is missing of these runs, whose bytes are these.
+/// Returns the bytes of the missing parts of these runs, whose bytes are `bytes`.
 fn bytes_of(missing: &[ByteRun], runs: &[ByteRun], mut bytes: &[u8]) -> Vec<u8> {
     let mut missing = missing.iter().peekable();
     let mut to_send = Vec::new();

@@ -1,10 +1,9 @@
 //! Bandwidth shared by all copies over one link.
 //!
-//! Copies over a link are processes that do not know each other, so the link's
-//! budget is a small file that they take turns to advance: the instant up to
-//! which its bandwidth is given away. Who wants to move bytes moves that
-//! instant on by the time they take, and waits until it has come. Together they
-//! keep to the limit, however many they are, and each gets its turn. A budget
+//! Copies over a link are processes that do not know each other, so the link's budget is a small
+//! file that they take turns to advance: the instant up to which its bandwidth is given away.
+//! Whoever wants to move bytes moves that instant on by the time they take, and waits until it has
+//! come. Together they keep to the limit, however many they are, and each gets its turn. A budget
 //! that lay idle is worth [`BURST_NS`] and no more.
 
 use std::fs::{File, TryLockError};
@@ -17,11 +16,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::process::boot_id;
 
-/// How far a link that was idle, or late, may catch up.
+/// The most that a link that was idle, or late, may catch up, in ns.
 const BURST_NS: u64 = 50_000_000;
-/// Bytes asked for at once take about this long on the link.
+/// Bytes moved at once take about this long on the link, in ns.
 const QUANTUM_NS: u64 = 50_000_000;
-/// Longest wait for the turn; whoever holds it that long is stopped or gone.
+/// The longest wait for the turn; whoever has it that long is stopped or gone.
 const TURN_MAX: Duration = Duration::from_secs(2);
 
 /// A share in a link's budget.
@@ -42,7 +41,7 @@ impl Limiter {
         })
     }
 
-    /// How many bytes to move at a time, at most `max`.
+    /// Returns how many bytes to move at a time, at most `max`.
     pub(super) fn quantum_bytes(&self, max: usize) -> usize {
         let bytes = u128::from(self.limit.0) * u128::from(QUANTUM_NS) / 8_000_000_000;
         usize::try_from(bytes)
@@ -50,7 +49,7 @@ impl Limiter {
             .clamp(512.min(max), max)
     }
 
-    /// Takes bytes out of the budget; they may move when the answer has passed.
+    /// Takes bytes out of the budget; they may move after the returned wait.
     pub(super) fn take(&self, bytes: usize) -> io::Result<Duration> {
         let cost_ns = cost_ns(bytes, self.limit);
         if !self.wait_for_turn()? {
@@ -76,7 +75,7 @@ impl Limiter {
         }
     }
 
-    /// What was given away; nothing if the file is new, damaged or from before the last boot.
+    /// Reads what was given away; 0 if the file is new, damaged or from before the last boot.
     fn read(&self) -> u64 {
         let mut bytes = [0; 128];
         let length = self.budget.read_at(&mut bytes, 0).unwrap_or(0);
@@ -94,7 +93,7 @@ impl Limiter {
     }
 }
 
-/// The instant up to which the bandwidth is given away after one more request.
+/// Computes the instant up to which the bandwidth is given away after one more request.
 fn reserve(given_away_ns: u64, now_ns: u64, cost_ns: u64) -> u64 {
     given_away_ns
         .max(now_ns.saturating_sub(BURST_NS))
@@ -106,7 +105,7 @@ fn cost_ns(bytes: usize, limit: BitsPerSecond) -> u64 {
     u64::try_from(exact.div_ceil(u128::from(limit.0.max(1)))).unwrap_or(u64::MAX)
 }
 
-/// A clock that all processes of this machine share and nobody sets.
+/// Reads a clock that all processes of this machine share and nobody sets.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     u64::try_from(now.tv_sec)

@@ -1,10 +1,10 @@
-//! The files of a site that only an agent can reach: piece by piece, by way of this process.
+//! The files of a site that only an agent can reach: they pass through this process in pieces.
 //!
-//! What is digested or copied passes through here, so that its BLAKE3 is known without anything
-//! of ours at the site; what arrived there is compared by its SHA-256, where the site has a tool
-//! for that. Directories travel as their listing and the bytes of their files, one behind the
-//! other. A copy is a task of this process: after a restart it is one that failed half-way, and the
-//! next one goes on where it stood.
+//! All that is digested or copied passes through here, so that its BLAKE3 is known without
+//! anything of ours at the site. What arrived there is compared by its SHA-256, if the site has a
+//! tool for that. Directories travel as their listing and the bytes of their files, one behind the
+//! other. A copy is a task of this process: after a restart it counts as one that failed half-way,
+//! and the next one resumes it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ use crate::port::{
     SiteError, UploadStep,
 };
 
-/// Most that is asked for at a time: what else wants to pass waits so long.
+/// The most that is requested at a time, in bytes: everything else waits as long as that takes.
 pub(super) const PIECE: u32 = 1 << 20;
 
 /// Sources of copies, by their sites.
@@ -40,18 +40,18 @@ pub type Sources = BTreeMap<SiteName, Arc<dyn SiteFiles>>;
 #[derive(Debug)]
 pub(crate) struct RemoteFiles {
     place: Arc<AgentPlace>,
-    /// Where copies may come from.
+    /// The sites that copies may come from.
     sources: Sources,
     copies: Mutex<BTreeMap<String, InProcessCopy>>,
 }
 
-/// Its files, for whatever works on them.
+/// The agent of the site, shared by all that work on its files.
 #[derive(Debug)]
 pub(super) struct AgentPlace {
     pub(super) agent: SiteAgent,
 }
 
-/// A copy of this process.
+/// A copy that this process makes.
 #[derive(Debug)]
 struct InProcessCopy {
     done: Arc<AtomicU64>,
@@ -72,7 +72,7 @@ impl RemoteFiles {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a copy of this process is doing.
+    /// Returns the state of a copy of this process.
     fn under_way(&self, name: &str) -> Option<CopyStatus> {
         let mut copies = self.copies();
         let copying = copies.get(name)?;
@@ -96,7 +96,7 @@ impl RemoteFiles {
     }
 }
 
-/// Where something is, below the root.
+/// Returns the path of a place, below the root.
 pub(super) fn path(place: &FilePlace) -> String {
     match place {
         FilePlace::Store(digest) => format!("{STORE}/{digest}"),
@@ -106,7 +106,7 @@ pub(super) fn path(place: &FilePlace) -> String {
 }
 
 impl AgentPlace {
-    /// A piece of the file at this path below the root.
+    /// Reads a piece of the file at this path below the root.
     async fn piece(&self, path: &str, offset: u64, limit: u32) -> Result<Excerpt, SiteError> {
         let offset = offset.to_string();
         let limit = limit.min(PIECE).to_string();
@@ -245,7 +245,7 @@ impl Files for RemoteFiles {
         }
     }
 
-    /// Of a file that is far away only the size is known without a command more.
+    /// Without another command only the size of a remote file is known.
     async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         let piece = self.place.piece(&path(place), 0, 1).await?;
         Ok(Some(format!("size {}", piece.size.0).into()))
@@ -312,7 +312,7 @@ impl Files for RemoteFiles {
         let copying = self.copies().remove(&name);
         if let Some(copying) = copying {
             copying.task.abort();
-            // Also that is an end.
+            // An abort is an end, too.
             let _ = copying.task.await;
         }
         if discard {

@@ -15,7 +15,7 @@ use crate::agent::{self, AgentRequest};
 use crate::exec::ExecLane;
 use crate::port::SiteError;
 
-/// A path as a word of a command: never an option.
+/// Makes a path a word of a command: never an option.
 fn word(path: &[u8]) -> OsString {
     OsString::from_vec([b"./", path].concat())
 }
@@ -25,7 +25,7 @@ fn strange() -> SiteError {
 }
 
 impl AgentPlace {
-    /// What is below the directory at this path below the root; `None` if it is a file.
+    /// Lists what is below the directory at this path below the root; `None` if it is a file.
     pub(super) async fn list(&self, path: &str) -> Result<Option<Listing>, SiteError> {
         let leaves = match self.raw(&["list-tree", path], b"tree\n").await? {
             Some(listed) => leaves(&listed)?,
@@ -50,7 +50,8 @@ impl AgentPlace {
         )))
     }
 
-    /// The bytes of an answer between this beginning and its end; `None` if it begins otherwise.
+    /// Returns the bytes of an answer between this beginning and its end;
+    /// `None` if it begins otherwise.
     async fn raw(
         &self,
         words: &[impl AsRef<OsStr>],
@@ -67,7 +68,7 @@ impl AgentPlace {
             .map(<[u8]>::to_vec))
     }
 
-    /// Has something done with many words, as many at a time as may be told at once.
+    /// Sends a request with many words, as many at a time as one command takes.
     async fn in_parts(
         &self,
         verb: &str,
@@ -88,7 +89,7 @@ impl AgentPlace {
     }
 }
 
-/// Reads `KIND MODE SIZE PATH`, NUL, what it points to, NUL.
+/// Parses `KIND MODE SIZE PATH`, NUL, the target of a link, NUL.
 fn leaves(listed: &[u8]) -> Result<Vec<ListedLeaf>, SiteError> {
     let mut parts = listed.split(|byte| *byte == 0);
     let mut leaves = Vec::new();

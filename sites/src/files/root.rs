@@ -11,19 +11,19 @@ use rustix::fs::FileType;
 
 use super::beneath::{Dir, absent, kind};
 
-/// Whole, checked contents, each under its digest.
+/// The directory of complete, checked contents, each under its digest.
 pub(super) const STORE: &str = "store";
-/// Copies that are not in the store yet, `<digest>.<nonce>` each.
+/// The directory of copies that are not in the store yet, `<digest>.<nonce>` each.
 pub(super) const INCOMING: &str = "incoming";
-/// Files whose digests are being found out.
+/// The directory of files whose digests are being found out.
 pub(super) const INSPECT: &str = "inspect";
-/// What is being removed.
+/// The directory of what is being removed.
 pub(super) const TRASH: &str = "trash";
-/// Budgets of links, one file per site that copies come from.
+/// The directory of budgets of links, one file per site that copies come from.
 pub(super) const LINKS: &str = "links";
-/// Users' files.
+/// The directory of users' files.
 pub(crate) const FILES: &str = "files";
-/// Where an attempt works, below its directory.
+/// The directory in which an attempt works, below its own.
 pub const WORK: &str = "work";
 
 /// All directories of ours below the root.
@@ -32,12 +32,12 @@ pub(crate) const OURS: [&str; 6] = [STORE, INCOMING, INSPECT, TRASH, LINKS, FILE
 const GATE: &str = "gate";
 const GATE_MAX: Duration = Duration::from_secs(5);
 
-/// A site's root held open for one operation. It is never held longer by the
-/// control plane: a root that was moved away must be missed.
+/// A site's root held open for one operation. The control plane never keeps it open longer:
+/// otherwise it would not notice that the root was moved away.
 #[derive(Debug)]
 pub(super) struct OpenRoot(Dir);
 
-/// Held while state of copies is looked at or changed; gives way when dropped.
+/// The lock for looking at the state of copies or changing it; released when dropped.
 #[derive(Debug)]
 pub(super) struct CopyGate {
     _locked: File,
@@ -60,8 +60,8 @@ impl OpenRoot {
         })
     }
 
-    /// Waits for the turn to look at or change state of copies. Turns are short;
-    /// that it does not come is no information about anything.
+    /// Waits for the turn to look at the state of copies or change it. Turns are short; a timeout
+    /// says nothing about the copies.
     pub(super) fn gate(&self) -> io::Result<CopyGate> {
         let gate = self.sub(INCOMING)?.write(GATE)?;
         let started = Instant::now();
@@ -80,7 +80,7 @@ impl OpenRoot {
         }
     }
 
-    /// Opens a file or directory at one of the places there are.
+    /// Opens a file or directory at any kind of place.
     pub(super) fn resolve(&self, attempts: &str, place: &FilePlace) -> io::Result<File> {
         match place {
             FilePlace::Store(digest) => {
@@ -100,14 +100,13 @@ impl OpenRoot {
         self.0.beneath_without_links(path.as_str())
     }
 
-    /// Whether the store has a content.
+    /// Returns true if the store has a content.
     pub(super) fn has(&self, digest: Digest) -> io::Result<bool> {
         Ok(self.sub(STORE)?.find(digest.to_string())?.is_some())
     }
 
-    /// Takes a name out of one of our directories at once; what it stood for
-    /// is removed by [`OpenRoot::empty_trash`]. `false` if it is not there. For
-    /// holders of the gate.
+    /// Takes a name out of one of our directories at once; [`OpenRoot::empty_trash`] removes what it
+    /// stood for. `false` if it is not there. The caller must have the gate.
     pub(super) fn discard(&self, family: &str, name: &str) -> io::Result<bool> {
         let from = self.sub(family)?;
         let trash = self.sub(TRASH)?;
@@ -137,7 +136,7 @@ impl OpenRoot {
         let ours = names
             .iter()
             .filter(|entry| entry.to_string_lossy().starts_with(&prefix));
-        // One that stays is not to keep the others.
+        // One that stays must not keep the others.
         ours.map(|entry| trash.remove(&entry[..]))
             .fold(Ok(()), io::Result::and)
     }

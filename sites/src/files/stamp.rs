@@ -1,4 +1,4 @@
-//! What files look like without being read.
+//! Stamps: what files look like without being read.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -10,11 +10,11 @@ use cospan_domain::catalogue::state::FileStamp;
 use super::beneath::Dir;
 use super::walk::{Unwalkable, Walk, WalkStep, is_directory};
 
-/// A directory with more in it is not looked through: that would take as long as reading it.
+/// A directory with more entries is not looked through: that would take as long as reading it.
 const ENTRIES_MAX: usize = 20_000;
 
-/// Size, time of modification and number of a file; of a directory the digest of those of all
-/// that is in it.
+/// Returns size, time of modification and inode of a file; for a directory the digest of
+/// those of all that is in it.
 pub(super) fn of(file: File) -> io::Result<Option<FileStamp>> {
     let meta = file.metadata()?;
     if !meta.is_dir() {
@@ -44,7 +44,7 @@ fn look_through(top: Dir) -> Result<blake3::Hash, Unwalkable> {
         match step {
             WalkStep::Found(name, stat) => {
                 hasher.update(name.as_bytes());
-                // None of these is in a name, or in what follows a name.
+                // None of these characters is in a name, or in what follows a name.
                 let size = stat.st_size;
                 let mode = stat.st_mode;
                 let modified = (stat.st_mtime, stat.st_mtime_nsec, stat.st_ino);

@@ -1,10 +1,9 @@
-//! A task of an agent: a directory with its order, its lock and what it left.
+//! A task of an agent: a directory with its request, its lock and what it left.
 //!
-//! The control plane takes the lock, writes the order and hands the locked file
-//! to the agent as its standard input. The kernel keeps a lock as long as any
-//! process has that file open, so from the order to the agent's end the task is
-//! locked without a gap, whoever dies in between; and a lock that is free says
-//! for certain that no agent is left.
+//! The control plane takes the lock, writes the request and hands the locked file to the agent as
+//! its standard input. The kernel keeps a lock as long as any process has that file open, so from
+//! the request to the agent's end the task is locked without a gap, whoever dies in between; and a
+//! lock that is free says for certain that no agent is left.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
@@ -19,7 +18,7 @@ use super::process::ProcessId;
 use super::root::OpenRoot;
 use super::wire::{AgentOrder, AgentOutcome, AgentProgress};
 
-/// What arrived so far: a file or a directory.
+/// The file or directory that has arrived so far.
 pub(super) const DATA: &str = "data";
 const LOCK: &str = "lock";
 const ORDER: &str = "order";
@@ -28,11 +27,11 @@ const PROGRESS: &str = "progress";
 const OUTCOME: &str = "outcome";
 const WORDS: &str = "words";
 
-/// Space for an outcome, taken before the disk can be full.
+/// Space for an outcome, in bytes, taken before the disk can be full.
 const OUTCOME_BYTES: usize = 4096;
-/// Most that is read of anything an agent wrote.
+/// The most that is read of anything an agent wrote, in bytes.
 const READ_MAX: u64 = 65_536;
-/// Most of an agent's last words that goes into a report.
+/// The most of an agent's last words that goes into a report, in bytes.
 const WORDS_MAX: u64 = 500;
 
 /// A task's directory, open.
@@ -65,7 +64,7 @@ impl TaskDirectory {
         }
     }
 
-    /// Whether this open file is the task's lock, and is ours.
+    /// Returns true if this open file is the task's lock, and is ours.
     pub(super) fn holds_lock(&self, file: impl AsFd) -> io::Result<bool> {
         let given = rustix::fs::fstat(&file)?;
         let lock = self.dir.stat(LOCK)?;
@@ -76,7 +75,7 @@ impl TaskDirectory {
         Ok(rustix::fs::flock(file, operation).is_ok())
     }
 
-    /// Forgets what the last agent left but its data, and says what is to be done now.
+    /// Drops all that the last agent left but its data, and writes the request.
     pub(super) fn begin(&self, order: &AgentOrder) -> io::Result<()> {
         for old in [OUTCOME, AGENT, PROGRESS, WORDS] {
             self.dir.remove(old)?;
@@ -88,7 +87,7 @@ impl TaskDirectory {
         self.get(ORDER)
     }
 
-    /// Says who the agent is, and takes the space that its outcome will need.
+    /// Records which process the agent is, and takes the space that its outcome will need.
     pub(super) fn announce(&self, agent: &ProcessId) -> io::Result<()> {
         let mut reserved = self.dir.write(&format!("{OUTCOME}.new")[..])?;
         reserved.write_all(&[b' '; OUTCOME_BYTES])?;
@@ -116,17 +115,17 @@ impl TaskDirectory {
         self.dir.rename(&temporary[..], &self.dir, OUTCOME)
     }
 
-    /// `None` as long as there is none, and for ever if the agent died first.
+    /// Returns the outcome; `None` as long as there is none, and for ever if the agent died first.
     pub(super) fn outcome(&self) -> io::Result<Option<AgentOutcome>> {
         self.get(OUTCOME)
     }
 
-    /// Where the agent's error output goes.
+    /// Opens the file for the agent's error output.
     pub(super) fn words(&self) -> io::Result<File> {
         self.dir.write(WORDS)
     }
 
-    /// The beginning of what the agent printed; empty if it died without a word.
+    /// Returns the beginning of what the agent printed; empty if it died without a word.
     pub(super) fn last_words(&self) -> String {
         let mut words = Vec::new();
         if let Ok(file) = self.dir.read(WORDS) {
@@ -140,7 +139,7 @@ impl TaskDirectory {
         self.dir.replace(name, &serde_json::to_vec(value)?)
     }
 
-    /// What cannot be read as what it should be was torn by a crash: as good as absent.
+    /// Reads a file of the task. One that cannot be parsed was torn by a crash: as good as absent.
     fn get<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
         let Some(file) = absent(self.dir.read(name))? else {
             return Ok(None);

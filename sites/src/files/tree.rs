@@ -1,4 +1,4 @@
-//! Directories of a site of this machine, listed and read piece by piece for one of another.
+//! Directories of a site of this machine, listed and read piece by piece for another site.
 
 use std::fs::File;
 use std::io;
@@ -34,7 +34,7 @@ impl FileArea {
     /// See [`super::SiteFiles::runs`].
     ///
     /// # Errors
-    /// `Refused` if a file is not there any more, or has less.
+    /// `Refused` if a file is not there any more, or is shorter.
     pub fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
         let refused = |why: String| SiteError::Refused(format!("cannot read {place:?}: {why}"));
         let directory = self.directory(place)?;

@@ -1,4 +1,4 @@
-//! What users send: below a root that this machine has, and where only an agent can reach.
+//! Files that users send: below a root that this machine has, and where only an agent can reach.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -57,7 +57,7 @@ impl AgentPlace {
                 }
                 let ends = offset.0 + bytes.len() as u64;
                 match self.put(&copy, offset.0, bytes.clone()).await {
-                    // It was said twice.
+                    // The step was sent twice.
                     Err(SiteError::Refused(_)) if self.arrived(&copy).await? == ends => {}
                     put => put?,
                 }
@@ -75,7 +75,7 @@ impl AgentPlace {
     }
 }
 
-/// Gives how much was there; nothing is written unless that is what was expected.
+/// Appends bytes, and returns how many were there. Nothing is written unless that is as expected.
 fn append(root: &OpenRoot, name: &str, offset: u64, bytes: &[u8], last: bool) -> io::Result<u64> {
     let files = root.sub(FILES)?;
     let dir = files.ensure_dir(UPLOADS)?;

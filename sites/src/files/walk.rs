@@ -1,5 +1,5 @@
-//! Looks through all that is below a directory, however deep and wide somebody made it: no
-//! recursion, two descriptors, and bounds that are told.
+//! Walks through all that is below a directory, however deep and wide somebody made it: no
+//! recursion, two descriptors, and bounds that the errors name.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,14 +11,14 @@ use thiserror::Error;
 
 use super::beneath::{Dir, kind};
 
-/// Deepest directory that is content: more levels than any path has that can be used.
+/// The most levels of a directory that is content: more than any usable path has.
 const DEPTH_MAX: usize = 128;
-/// Most entries of one directory with all below it.
+/// The most entries of one directory with all below it.
 pub(super) const ENTRIES_MAX: usize = 1_000_000;
-/// Most bytes of all their paths together, and of what links point to.
+/// The most bytes of all their paths together, and of the targets of links.
 const PATHS_MAX: usize = 128 << 20;
 
-/// Why a directory cannot be looked through.
+/// The reason why a directory cannot be walked through.
 #[derive(Debug, Error)]
 pub(super) enum Unwalkable {
     #[error("{0}")]
@@ -34,7 +34,7 @@ pub(super) enum Unwalkable {
     TooLong,
 }
 
-/// A directory held open, and the way back to where it was entered from.
+/// A directory held open, and the way back to the one that it was entered from.
 #[derive(Debug)]
 pub(super) struct WalkPlace {
     here: Dir,
@@ -60,7 +60,7 @@ impl WalkPlace {
         Ok(())
     }
 
-    /// Goes back to where this one was entered from, if it is still in there.
+    /// Goes back to the one that this was entered from, if it is still in there.
     pub(super) fn leave(&mut self) -> io::Result<()> {
         let Some(id) = self.above.pop() else {
             return Ok(());
@@ -74,21 +74,21 @@ impl WalkPlace {
     }
 }
 
-/// What comes next.
+/// A step of a walk.
 pub(super) enum WalkStep {
     /// Something in the directory that is open, by its name.
     Found(OsString, Stat),
-    /// All of a directory was found, and it is being left.
+    /// The end of a directory, which is being left.
     Leaves,
 }
 
-/// A walk through a directory. Names are found in order, a directory before what is in it.
+/// A walk through a directory. Names are found in order, a directory before its entries.
 pub(super) struct Walk {
     place: WalkPlace,
     names: Vec<IntoIter<OsString>>,
-    /// Of what was found last, below the top.
+    /// The path of what was found last, below the top.
     path: Vec<u8>,
-    /// How long the path of each open directory is.
+    /// The length of the path of each open directory.
     ends: Vec<usize>,
     entries_max: usize,
     entries_left: usize,
@@ -96,7 +96,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Begins; of more entries than that it says no more.
+    /// Begins a walk; more than `entries_max` entries are an error.
     pub(super) fn new(top: Dir, entries_max: usize) -> Result<Self, Unwalkable> {
         let mut walk = Self {
             place: WalkPlace::new(top),
@@ -111,17 +111,17 @@ impl Walk {
         Ok(walk)
     }
 
-    /// The directory that is open.
+    /// Returns the directory that is open.
     pub(super) fn here(&self) -> &Dir {
         self.place.here()
     }
 
-    /// The path of what was found last, below the top.
+    /// Returns the path of what was found last, below the top.
     pub(super) fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// Whether something of this name is still to be found in the directory that was entered last.
+    /// Returns true if the directory that was entered last has an entry of this name to come.
     pub(super) fn has(&self, name: &OsStr) -> bool {
         let names = self
             .names
@@ -133,7 +133,7 @@ impl Walk {
             .is_ok()
     }
 
-    /// What comes next; `None` if that was all.
+    /// Takes the next step; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<WalkStep>, Unwalkable> {
         let Some(names) = self.names.last_mut() else {
             return Ok(None);
@@ -160,7 +160,7 @@ impl Walk {
         Ok(Some(WalkStep::Found(name, stat)))
     }
 
-    /// What the link points to that was found last.
+    /// Reads the target of the link that was found last.
     pub(super) fn read_link(&mut self, name: &OsStr) -> Result<OsString, Unwalkable> {
         let target = self
             .here()
@@ -170,7 +170,7 @@ impl Walk {
         Ok(target)
     }
 
-    /// All that is found is held in memory.
+    /// Counts bytes, because all that is found is kept in memory.
     fn charge(&mut self, bytes: usize) -> Result<(), Unwalkable> {
         self.bytes_left = self
             .bytes_left
@@ -212,7 +212,7 @@ impl Walk {
     }
 }
 
-/// Whether it is a directory.
+/// Returns true if it is a directory.
 pub(super) fn is_directory(stat: &Stat) -> bool {
     kind(stat) == FileType::Directory
 }

@@ -1,7 +1,7 @@
-//! What the control plane and its agents write for each other, as JSON.
+//! The JSON files that the control plane and its agents write for each other.
 //!
-//! An agent may be older or younger than the control plane that asks how it is
-//! doing, so fields are added and never renamed.
+//! An agent may be older or younger than the control plane that asks for its state, so fields
+//! are added and never renamed.
 
 use std::path::PathBuf;
 
@@ -13,40 +13,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::port::{CopyBlame, Inspected};
 
-/// Longest text about what happened; keeps an outcome within its reserved space.
+/// Longest detail of an outcome, which keeps that within its reserved space.
 const DETAIL_MAX: usize = 2_000;
 
-/// What an agent is to do.
+/// The request to an agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct AgentOrder {
-    /// Root of the site that has the file.
+    /// The root of the site that has the file.
     pub(super) source_root: PathBuf,
-    /// Name of its directory of attempts.
+    /// The name of its directory of attempts.
     pub(super) source_attempts: String,
-    /// Where the file is there.
+    /// The place of the file there.
     pub(super) place: WirePlace,
-    /// No byte for so long counts as a failure.
+    /// The copy has failed if no byte moves for this long.
     pub(super) stall_ms: u64,
-    /// What is to arrive; `None` to find out what the file is.
+    /// The content that must arrive; `None` to find out what the file is.
     pub(super) expected: Option<Expected>,
-    /// If it is to be cut from the file: from which byte of what.
+    /// For a part of a file: what that file is, and the first byte of the part.
     #[serde(default)]
     pub(super) cut: Option<ChunkCut>,
-    /// Link and bandwidth to keep to, in bits per second.
+    /// The link, and the bandwidth to keep to, in bits per second.
     pub(super) limit: Option<LinkLimit>,
 }
 
-/// What is to arrive.
+/// The content that must arrive.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Expected {
     pub(super) digest: String,
     pub(super) size_bytes: u64,
 }
 
-/// From where a chunk is cut.
+/// The origin of a chunk.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ChunkCut {
-    /// What the source must be.
+    /// The file that the source must be.
     pub(super) file: Expected,
     pub(super) offset_bytes: u64,
 }
@@ -67,7 +67,7 @@ pub(super) enum WirePlace {
     Output { tag: String, path: String },
 }
 
-/// How an agent ended, if it lived to say so.
+/// The outcome of an agent, if it lived to write it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AgentOutcome {
@@ -91,7 +91,7 @@ pub(super) enum WireBlame {
     Process,
 }
 
-/// How far an agent is.
+/// The progress of an agent.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct AgentProgress {
     pub(super) done_bytes: u64,
@@ -158,7 +158,7 @@ impl From<WireBlame> for CopyBlame {
 }
 
 impl AgentOutcome {
-    /// A failure, its text cut to what has space.
+    /// Makes a failure, and cuts its text to the space for it.
     pub(super) fn failed(blame: WireBlame, detail: &str) -> Self {
         Self::Failed {
             blame,
@@ -166,7 +166,7 @@ impl AgentOutcome {
         }
     }
 
-    /// What was found.
+    /// Makes the outcome of an inspection.
     pub(super) fn inspected(found: &Inspected) -> Self {
         Self::Inspected {
             digest: found.content.digest.to_string(),

@@ -1,4 +1,4 @@
-//! Questions and the gate.
+//! Queries, and decisions of the gate.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -28,7 +28,7 @@ use crate::wrapper::evidence::EvidenceFile;
 use crate::wrapper::parameters::{encode_go, encode_void};
 use crate::wrapper::state;
 
-/// So many things that an attempt left are removed while its caller waits: a second on a slow disk.
+/// The most files of an attempt that are removed while its caller waits: a second on a slow disk.
 const AT_ONCE: u64 = 500;
 
 impl LocalShared {
@@ -61,7 +61,7 @@ impl LocalShared {
             .unwrap_or_else(PoisonError::into_inner)
             .clone_from(&trouble);
         let status = self.status_in(&root, tags);
-        // What went wrong, went wrong because of that.
+        // The fault is the cause of whatever failed.
         status.map_err(|error| trouble.map_or(error, SiteError::OutOfOrder))
     }
 
@@ -97,7 +97,7 @@ impl LocalShared {
         })
     }
 
-    /// What is free for one more attempt.
+    /// Returns what is free for one more attempt.
     pub(super) fn idle(
         &self,
         root: &OwnedRoot,
@@ -108,7 +108,7 @@ impl LocalShared {
         Ok(idle)
     }
 
-    /// What nobody uses, promised or not.
+    /// Returns what nobody uses, reserved or not.
     pub(super) fn unused(&self, ledger: &AttemptLedger) -> Result<Resources, SiteError> {
         let mut unused = self.config.total.clone();
         unused.subtract(&ledger.held());
@@ -116,7 +116,7 @@ impl LocalShared {
         Ok(unused)
     }
 
-    /// Processors that others use.
+    /// Reads how many processors others use.
     pub(super) fn foreign(&self) -> Result<u32, SiteError> {
         let Some(path) = &self.config.foreign_load else {
             return Ok(0);
@@ -139,8 +139,8 @@ impl LocalShared {
         let spooled = root
             .modified(&format!("{SPOOL}/{tag}"))
             .map_err(|e| unknown(&e))?;
-        // One that a control plane left which died before it started the wrapper is no submission:
-        // whoever asks would wait for it, and hold the site to have lost it in the end.
+        // A directory left by a control plane that died before it started the wrapper is no
+        // submission: a caller would wait for it, and in the end charge the site with its loss.
         let ours = self
             .ledger()
             .entries
@@ -194,11 +194,11 @@ impl LocalShared {
         Ok(state)
     }
 
-    /// Wakes a wrapper that waits at its gate. Without it, it wakes a little later.
+    /// Wakes a wrapper that waits at its gate. Without this, it wakes a little later.
     fn hint(&self, root: &OwnedRoot, tag: AttemptTag, state: GateState) {
         let mut ledger = self.ledger();
         if !ledger.knows_wrapper(tag) {
-            // Somebody else started it, or nobody ever will: then it holds nothing from now on.
+            // Another process started it, or nobody ever will: then it uses nothing from now on.
             ledger.search_again();
             let _ = ledger.refresh(root, true);
         }
@@ -241,7 +241,8 @@ impl LocalShared {
         })
     }
 
-    /// Removes what there is of an attempt in one of our directories; of much the rest later.
+    /// Removes the remains of an attempt from one of our directories; if they
+    /// are many, the rest later.
     fn clear_away(&self, root: &OwnedRoot, place: &str, tag: AttemptTag) -> io::Result<()> {
         let aside = format!("{tag}.{}", nonce());
         let moved = root.set_aside(&format!("{place}/{tag}"), &aside)?;
@@ -264,8 +265,7 @@ impl LocalShared {
     }
 }
 
-/// An attempt that holds nothing here: over, or never heard of.
-/// Those of its configuration, and those of the one node that it is.
+/// Returns the labels of the configuration, and those of the one node that this site is.
 fn labels(config: &LocalConfig) -> Labels {
     let total = &config.total;
     let mut labels = config.labels.clone();
@@ -294,7 +294,7 @@ fn examine(root: &OwnedRoot, tag: AttemptTag) -> Observation {
     observed.unwrap_or_else(|error| Observation::Unknown(error.to_string()))
 }
 
-/// What was decided. Decisions appear whole, so one that is not what was written has been
+/// Reads the decision. Decisions appear complete, so one that differs from what was written was
 /// replaced by a payload, which an open gate let in.
 fn decided(root: &OwnedRoot, tag: AttemptTag) -> Result<Option<GateState>, SiteError> {
     let found = root
@@ -309,8 +309,8 @@ fn decided(root: &OwnedRoot, tag: AttemptTag) -> Result<Option<GateState>, SiteE
     }))
 }
 
-/// Writes the decision under a name of its own and links it: exactly one link wins. `None`:
-/// another one did.
+/// Writes the decision under a name of its own and links it: exactly one link wins.
+/// `None` if another one did.
 fn link_decision(
     root: &OwnedRoot,
     tag: AttemptTag,

@@ -1,4 +1,4 @@
-//! Ending an attempt, wherever it stands: ask, wait the grace, kill.
+//! Ends an attempt, at whatever stage: ask, wait the grace, kill.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use super::settle::kill_all;
 use super::{LocalShared, unknown};
 use crate::port::{GateDecision, GateState, SiteError};
 
-/// What the wrapper gets beyond the grace to write its last word.
+/// The time beyond the grace that the wrapper gets to record its end.
 const MARGIN: Duration = Duration::from_secs(2);
-/// How long killing is tried at a site that does not answer; the order is repeated then.
+/// The longest that killing is tried at a site that does not answer; then the request is repeated.
 const GIVEN_UP: Duration = Duration::from_secs(60);
-/// Between two looks at what is being ended.
+/// The pause between two looks at an attempt that is being ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl LocalShared {
-    /// Gives the order and sees it through in the background. If this control
-    /// plane dies meanwhile, the next one gives the order again.
+    /// Asks for the end and sees it through in the background. If this control plane dies
+    /// meanwhile, the next one asks again.
     pub(super) fn cancel(self: &Arc<Self>, tag: AttemptTag) -> Result<(), SiteError> {
         // Whatever is not past the gate never will be.
         let state = self.decide_gate(tag, &GateDecision::Void)?;
@@ -33,7 +33,7 @@ impl LocalShared {
             if state == GateState::Opened {
                 wrapper.signal(Signal::TERM);
             }
-            // One that was stopped cannot act on it.
+            // A wrapper that was stopped cannot act on it.
             wrapper.signal(Signal::CONT);
         }
         drop(ledger);
@@ -55,7 +55,7 @@ impl LocalShared {
         while asked.elapsed() < grace && !self.has_ended(tag) {
             std::thread::sleep(LOOK_EVERY);
         }
-        // What ignored the order, and what went to groups of its own.
+        // Now kill what ignored the request, and what went to groups of its own.
         while asked.elapsed() < grace + GIVEN_UP
             && !self
                 .root()
@@ -69,7 +69,7 @@ impl LocalShared {
             .remove(&tag);
     }
 
-    /// Whether an attempt holds nothing any more.
+    /// Returns true if an attempt uses nothing any more.
     fn has_ended(&self, tag: AttemptTag) -> bool {
         let Ok(root) = self.root() else { return false };
         let mut ledger = self.ledger();

@@ -1,5 +1,5 @@
-//! Whether all that is ours in a root is what it must be. Looked at by name alone: opening what
-//! somebody put there could wait for ever.
+//! Checks that all our files and directories in a root are in order. It looks at names alone:
+//! opening what somebody put there could wait for ever.
 
 use std::io;
 
@@ -13,14 +13,14 @@ use crate::files::root::OURS as FILES;
 use crate::place::kind;
 use crate::wrapper::script_name;
 
-/// Less room than this is none: an attempt needs some files before its payload writes any.
+/// The least free space in bytes: an attempt needs some files before its payload writes any.
 pub(crate) const ROOM_MIN: u64 = 1 << 20;
 
 impl OwnedRoot {
-    /// What is not what it must be, and what to do; `None` if all is.
+    /// Returns what is not in order, and what to do; `None` if all is.
     ///
     /// # Errors
-    /// It could not be looked at.
+    /// The root could not be looked at.
     pub(super) fn disorder(&self) -> io::Result<Option<String>> {
         for name in OURS.iter().chain(&FILES) {
             // Without its attempts it is not the site, which is found out when it is opened.
@@ -83,7 +83,7 @@ impl OwnedRoot {
         rustix::fs::accessat(self.directory(), name, rights, AtFlags::EACCESS)
     }
 
-    /// Why nothing can be begun there, though what goes on there can be seen.
+    /// Returns why nothing can be begun there, although what goes on there can be seen.
     pub(super) fn hindrance(&self) -> Option<String> {
         let place = self.path().display();
         if self.access(SPOOL, Access::WRITE_OK) == Err(Errno::ROFS) {

@@ -1,4 +1,4 @@
-//! One attempt that holds resources, as it was seen last.
+//! An attempt that uses resources, as it was last seen.
 
 use std::io;
 use std::process::Child;
@@ -19,58 +19,58 @@ use crate::port::{GateState, Observation};
 use crate::wrapper::parameters::{end, line};
 use crate::wrapper::state::complete_lines;
 
-/// How long an entry without any process is kept: its wrapper may be about to
-/// be started by a control plane that died meanwhile.
+/// The time that an entry without any process is kept: a control plane that died meanwhile may be
+/// about to start its wrapper.
 const UNSTARTED_KEPT: Duration = Duration::from_secs(10);
-/// How long the wrapper may be late in ending its payload.
+/// The most that the wrapper may be late in ending its payload.
 const OVERRUN: DurationMs = DurationMs(30_000);
-/// Between two looks whether a wrapper can still do its work.
+/// The pause between two looks whether a wrapper can still do its work.
 const SEES_TO_WRAPPER: Duration = Duration::from_secs(1);
 
-/// One attempt that holds resources.
+/// An attempt that uses resources.
 #[derive(Debug)]
 pub(super) struct AttemptEntry {
     pub(super) resources: Resources,
-    /// Longest from the opening of the gate to its end, grace included.
+    /// The longest from the opening of the gate to the end, grace included.
     longest: DurationMs,
-    /// It holds them until then at the latest.
+    /// The latest time until which it uses them.
     until: Timestamp,
     /// The tag of the reservation that it uses.
     reservation: Option<String>,
-    /// Being submitted by a call that still runs.
+    /// True while a call that still runs submits it.
     pub(super) in_flight: bool,
     pub(super) child: Option<Child>,
     pub(super) wrapper: Wrapper,
     /// Calls the wrapper from its gate, once.
     bell: Option<Bell>,
-    /// What was seen last.
+    /// The latest observation.
     pub(super) seen: Observation,
-    /// The gate was opened.
+    /// True if the gate was opened.
     pub(super) opened: bool,
-    /// Since when we know that its payload was let in.
+    /// The time since when we know that its payload was let in.
     seen_running: Option<Instant>,
-    /// Since when neither it nor a process of it has been found.
+    /// The time since when neither it nor a process of it has been found.
     without_process: Option<Instant>,
-    /// When it was looked last whether its wrapper can still do its work.
+    /// The time of the last look whether its wrapper can still do its work.
     seen_to: Option<Instant>,
-    /// It was killed because its payload outran its wall time.
+    /// True if it was killed because its payload exceeded its wall time.
     overran: bool,
-    /// How many processes the machine had killed for want of memory when it was started or found.
+    /// Processes that the machine had killed for want of memory when it was started or found.
     killed_before: Option<u64>,
 }
 
-/// What is known of an attempt's wrapper.
+/// The wrapper of an attempt, as far as it is known.
 #[derive(Debug)]
 pub(super) enum Wrapper {
-    /// Not found yet: another incarnation started it.
+    /// Not found yet: another run of the control plane started it.
     Unknown,
     /// This process, ended or not.
     Known(Arc<Process>),
-    /// Certainly ended.
+    /// The wrapper has certainly ended.
     Gone,
 }
 
-/// What a look at one attempt brought.
+/// The result of a look at one attempt.
 pub(super) enum EntryLook {
     Same,
     Changed,
@@ -78,7 +78,7 @@ pub(super) enum EntryLook {
 }
 
 impl AttemptEntry {
-    /// An attempt that is about to be started.
+    /// Makes the entry of an attempt that is about to be started.
     pub(super) fn new(resources: Resources, longest: DurationMs) -> Self {
         Self {
             resources,
@@ -99,24 +99,24 @@ impl AttemptEntry {
         }
     }
 
-    /// It holds them until then at the latest, under this reservation.
+    /// Sets the latest time until which it uses its resources, and its reservation.
     pub(super) fn until(mut self, until: Timestamp, under: Option<ReservationTag>) -> Self {
         self.until = until;
         self.reservation = under.map(|tag| tag.to_string());
         self
     }
 
-    /// Until when it holds its resources at the latest; one that is late ends any moment.
+    /// Returns until when it uses its resources at the latest; one that is late ends any moment.
     pub(super) fn holds_until(&self, now: Timestamp) -> Timestamp {
         self.until.max(now + OVERRUN)
     }
 
-    /// The tag of the reservation that it uses.
+    /// Returns the tag of the reservation that it uses.
     pub(super) fn reservation(&self) -> Option<&str> {
         self.reservation.as_deref()
     }
 
-    /// Its wrapper was started.
+    /// Records that its wrapper was started.
     pub(super) fn started(&mut self, child: Child, bell: Option<Bell>) {
         self.bell = bell;
         if let Ok(Some(process)) = Process::child(child.id()) {
@@ -126,12 +126,12 @@ impl AttemptEntry {
         self.in_flight = false;
     }
 
-    /// Rings its wrapper's bell; whether there was one and it is certainly heard.
+    /// Rings its wrapper's bell; true if there was one and the wrapper certainly hears it.
     pub(super) fn ring(&mut self) -> bool {
         self.bell.take().is_some_and(Bell::ring)
     }
 
-    /// Waiting for a file to appear soon.
+    /// Returns true while a file is awaited that must appear soon.
     pub(super) fn is_restless(&self) -> bool {
         match self.seen {
             Observation::Starting => true,
@@ -159,8 +159,8 @@ impl AttemptEntry {
         out
     }
 
-    /// An entry that somebody else made. They are put in place whole; of one that
-    /// is damaged all the same, only that the attempt is there is known.
+    /// Reads an entry that another process made. They are put in place complete; if one is damaged
+    /// all the same, we only know that the attempt is there.
     pub(super) fn read(bytes: &[u8], tag: AttemptTag) -> Self {
         let KeptEntry {
             resources,
@@ -178,12 +178,12 @@ impl AttemptEntry {
         }
     }
 
-    /// Whether this process submits it, or knows its wrapper.
+    /// Returns true if this process submits it, or knows its wrapper.
     pub(super) fn is_of_this_process(&self) -> bool {
         self.in_flight || self.child.is_some() || self.wrapper().is_some()
     }
 
-    /// The wrapper, if it is known and may live.
+    /// Returns the wrapper, if it is known and may live.
     pub(super) fn wrapper(&self) -> Option<&Arc<Process>> {
         match &self.wrapper {
             Wrapper::Known(process) => Some(process),
@@ -191,7 +191,7 @@ impl AttemptEntry {
         }
     }
 
-    /// Whether its wrapper has certainly ended. `ended` is what is known of a known one.
+    /// Returns true if its wrapper has certainly ended. `ended` says so of a known wrapper.
     fn wrapper_ended(&mut self, ended: bool) -> io::Result<bool> {
         match (&self.wrapper, &mut self.child) {
             (Wrapper::Known(_), _) if !ended => Ok(false),
@@ -201,8 +201,8 @@ impl AttemptEntry {
         }
     }
 
-    /// Looks at an attempt whose wrapper is known or cannot be found now. Not `thorough`:
-    /// only at what costs next to nothing.
+    /// Looks at an attempt whose wrapper is known or cannot be found now. Without `thorough` it
+    /// looks only at what costs next to nothing.
     pub(super) fn look(
         &mut self,
         root: &OwnedRoot,
@@ -229,7 +229,7 @@ impl AttemptEntry {
         })
     }
 
-    /// What was seen of it, for whoever finds no last word.
+    /// Returns what was seen of it, for the case that it recorded no end.
     fn remembered(&mut self) -> io::Result<Remembered> {
         let status = match &mut self.child {
             Some(child) => child.try_wait()?,
@@ -249,8 +249,8 @@ impl AttemptEntry {
         })
     }
 
-    /// Whether processes were killed for want of memory since it was started or found; where that
-    /// is not told, nothing is known of it.
+    /// Returns true if processes were killed for want of memory since it was started or found;
+    /// false if the machine does not count them.
     fn memory_ran_out(&self, killed: Option<u64>) -> bool {
         self.killed_before
             .zip(killed)
@@ -267,8 +267,8 @@ impl AttemptEntry {
         }
     }
 
-    /// A payload may stop its wrapper, which would then see neither its end nor its time, or
-    /// remove the directory into which that is to write how it ended: then it is ended.
+    /// Resumes a wrapper that its payload stopped, which would see neither end nor wall time; and
+    /// ends an attempt whose payload removed the directory into which its end would be written.
     fn see_to_wrapper(
         &mut self,
         root: &OwnedRoot,
@@ -292,8 +292,8 @@ impl AttemptEntry {
         Ok(())
     }
 
-    /// A wrapper that does not end its payload in time (stopped, for instance) is ended
-    /// itself. Measured since we saw it run, so that nobody who sets a clock ends it.
+    /// Ends a wrapper that does not end its payload in time (because it was stopped, for instance).
+    /// Measured since we saw it run, so that nobody who sets a clock ends it.
     fn end_overrun(&mut self, root: &OwnedRoot, tag: AttemptTag) -> io::Result<EntryLook> {
         // A payload that was let in may have hidden that it began.
         if self.opened || matches!(self.seen, Observation::Begun(_)) {
@@ -308,15 +308,16 @@ impl AttemptEntry {
         Ok(EntryLook::Same)
     }
 
-    /// Whether a file that is awaited has appeared.
+    /// Returns true if a file that is awaited has appeared.
     fn has_news(&self, root: &OwnedRoot, tag: AttemptTag, thorough: bool) -> io::Result<bool> {
         let awaited = match &self.seen {
             Observation::Starting => "ready",
             Observation::Ready(_) if self.opened => "begun",
-            // Ours is known, and a wrapper that decides itself ends.
+            // Our decision is known, and a wrapper that decides itself ends.
             Observation::Ready(_) if !thorough => return Ok(false),
             Observation::Ready(_) => "decision",
-            // The wrapper ends right after writing its last file, and that is seen without it.
+            // The wrapper ends right after writing its last file, and we
+            // notice that without the file.
             Observation::Begun(_) if !thorough => return Ok(false),
             Observation::Begun(_) => "exit",
             _ => return Ok(true),
@@ -326,19 +327,20 @@ impl AttemptEntry {
 }
 
 impl AttemptEntry {
-    /// It has a process, though no wrapper that is ready.
+    /// Records that it has a process, though no wrapper that is ready.
     pub(super) fn found_process(&mut self) {
         self.without_process = None;
         self.seen = Observation::Starting;
     }
 
-    /// There is no `ready` and no process: the wrapper ended early, or was never started.
+    /// Handles an entry without `ready` and process: the wrapper ended early, or was never started.
     pub(super) fn found_without_process(&mut self, root: &OwnedRoot, tag: AttemptTag) {
         match root.exists(&format!("{ATTEMPTS}/{tag}")) {
             Ok(true) => self.wrapper = Wrapper::Gone,
             Ok(false) => {
                 self.seen = Observation::Absent;
-                // Its file is as old as the clock that was, so that says nothing.
+                // Its file carries a time of a clock that may have been set
+                // since, so that says nothing.
                 let since = *self.without_process.get_or_insert_with(Instant::now);
                 let is_made = root.exists(&format!("{LIVE}/{tag}"));
                 if since.elapsed() > UNSTARTED_KEPT || is_made.is_ok_and(|made| !made) {
@@ -358,7 +360,7 @@ fn decode(bytes: &[u8], tag: AttemptTag) -> Option<KeptEntry> {
     Some(kept)
 }
 
-/// What stands in the file of an entry.
+/// The content of the file of an entry.
 #[derive(Default)]
 struct KeptEntry {
     resources: Resources,

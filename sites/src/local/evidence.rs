@@ -1,4 +1,4 @@
-//! Reads what the wrapper of one attempt left.
+//! Reads what the wrapper of an attempt left.
 
 use std::io;
 
@@ -8,22 +8,22 @@ use super::root::{ATTEMPTS, OwnedRoot};
 use super::{process, uptime};
 pub(super) use crate::wrapper::evidence::WrapperEvidence;
 
-/// Path of a file of an attempt.
+/// Returns the path of a file of an attempt.
 pub(super) fn path(tag: AttemptTag, file: &str) -> String {
     format!("{ATTEMPTS}/{tag}/{file}")
 }
 
 impl WrapperEvidence {
-    /// Reads what there is; `None` if the attempt has no directory.
+    /// Reads what is there; `None` if the attempt has no directory.
     pub(super) fn collect(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Option<Self>> {
         let mut evidence = Self::of(tag, root.seal(), |file| root.read_state(&path(tag, file)))?;
         evidence.date();
-        // Whoever wrote `ready` has the directory.
+        // If `ready` is there, so is the directory.
         let there = evidence.ready.is_some() || root.exists(&format!("{ATTEMPTS}/{tag}"))?;
         Ok(there.then_some(evidence))
     }
 
-    /// Dates what a process of this run of the machine did by when that started.
+    /// Dates what a process of this run of the machine did by when that process started.
     fn date(&mut self) {
         let Some((ready, at)) = &mut self.ready else {
             return;

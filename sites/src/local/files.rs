@@ -1,4 +1,4 @@
-//! File calls: handed on to the site's file area, once the root is known to be the site's.
+//! File calls: passed on to the site's file area, once the root is known to be the site's.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::{LocalShared, LocalSite};
 use crate::files::{FileArea, InspectStatus, SourceArea};
 use crate::port::{CopyRequest, Excerpt, FilePlace, Inspected, PayloadStream, Readable, SiteError};
 
-/// Between two looks at an inspection that runs: short ones are over at once.
+/// The first pause between two looks at an inspection: short ones are over at once.
 const LOOK_MIN: Duration = Duration::from_millis(5);
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
 impl LocalShared {
-    /// The file area of a site that is there.
+    /// Returns the file area, if the site is there.
     pub(super) fn area(&self) -> Result<&FileArea, SiteError> {
         self.root()?;
         Ok(&self.area)
@@ -62,7 +62,7 @@ impl LocalShared {
 }
 
 impl LocalSite {
-    /// Waits for the agent that reads the file; as long as that takes.
+    /// Waits for the agent that reads the file, as long as that takes.
     pub(super) async fn inspect_file(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         let asked = place.clone();
         self.call(move |shared| shared.area()?.start_inspect(&asked))
@@ -77,7 +77,7 @@ impl LocalSite {
                 InspectStatus::Running { .. } => None,
                 InspectStatus::Done(inspected) => Some(Ok(inspected)),
                 InspectStatus::Failed(error) => Some(Err(error)),
-                // Somebody else who asked about the same file took its result.
+                // Another caller that inspected the same file took its result.
                 InspectStatus::Absent => Some(Err(SiteError::NotSent(
                     "the inspection is over; ask again".to_owned(),
                 ))),

@@ -1,7 +1,7 @@
-//! Reservations at this site: kept by the site itself, in one file, and enforced.
+//! Reservations at this site: the site itself keeps them, in one file, and enforces them.
 //!
-//! What is free is made anew for each question, from what runs and what is reserved: both are
-//! few, and nothing can then disagree with them.
+//! The timeline is built anew for each call, from what runs and what is reserved: both are few, and
+//! nothing can then disagree with them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,12 +24,12 @@ use crate::port::{
     TaggedReservationRequest,
 };
 
-/// All reservations; missing while there are none.
+/// The file of all reservations; missing while there are none.
 pub(super) const LEASES: &str = "leases.json";
-/// How long the work of others is taken to go on: they say how much they use, not until when.
+/// The time that the work of others is assumed to go on: their number has no end.
 const FOREIGN: DurationMs = DurationMs::from_secs(86_400);
 
-/// One reservation as it is kept; times in milliseconds.
+/// A reservation as it is stored; times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct KeptLease {
     processors: u32,
@@ -41,10 +41,10 @@ struct KeptLease {
     latest: u64,
     #[serde(default)]
     flexible: bool,
-    /// When it ends unless it is confirmed.
+    /// The time at which it ends unless it is confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires: Option<u64>,
-    /// The last order that was to change it.
+    /// The number of the last request to change it.
     #[serde(default)]
     number: u32,
 }
@@ -101,7 +101,7 @@ impl KeptLease {
 /// Reservations by the text of their tags.
 type KeptLeases = BTreeMap<String, KeptLease>;
 
-/// Those that have not ended.
+/// Loads the reservations that have not ended.
 fn load(root: &OwnedRoot, now: Timestamp) -> io::Result<KeptLeases> {
     let Some(file) = root.read(LEASES)? else {
         return Ok(KeptLeases::new());
@@ -112,7 +112,7 @@ fn load(root: &OwnedRoot, now: Timestamp) -> io::Result<KeptLeases> {
     Ok(leases)
 }
 
-/// What reservations keep from everybody else now, beside what runs under them.
+/// Returns what reservations keep from everybody else now, besides what runs under them.
 pub(super) fn kept_free(
     root: &OwnedRoot,
     ledger: &AttemptLedger,
@@ -131,7 +131,7 @@ pub(super) fn kept_free(
 }
 
 impl LocalShared {
-    /// What is promised and what is free, now and later.
+    /// Builds the ledger of what is reserved and what is free, now and later.
     fn book(
         &self,
         root: &OwnedRoot,
@@ -163,7 +163,7 @@ impl LocalShared {
         Ok(book)
     }
 
-    /// Does something with the reservations, and keeps what came of the one with this tag.
+    /// Applies work to the reservations, and stores the resulting one with this tag.
     fn with_lease<T>(
         &self,
         tag: ReservationTag,
@@ -191,7 +191,7 @@ impl LocalShared {
         Ok(result)
     }
 
-    /// How what is idle ebbs away as others were promised it.
+    /// Returns the times at which idle resources drop because others have reserved them.
     pub(super) fn ebbs(
         &self,
         root: &OwnedRoot,
@@ -210,7 +210,7 @@ impl LocalShared {
         ))
     }
 
-    /// Whether an attempt may start: under its reservation, or where none is broken by it.
+    /// Checks that an attempt may start: within its reservation, or without breaking any.
     pub(super) fn keeps_promises(
         &self,
         root: &OwnedRoot,
@@ -242,7 +242,7 @@ impl LocalShared {
     }
 }
 
-/// Whether an attempt fits into its reservation now.
+/// Checks that an attempt fits into its reservation now.
 fn under(
     leases: &KeptLeases,
     ledger: &AttemptLedger,

@@ -1,8 +1,8 @@
-//! Attempts that hold resources: truth on disk (`live/`), handles in memory.
+//! Attempts that use resources: truth on disk (`live/`), handles in memory.
 //!
-//! An entry is made before its wrapper is started and removed when its
-//! processes are known to be gone; after a restart entries are found again by
-//! their files, and processes by what the wrappers left.
+//! An entry is made before its wrapper is started and removed when its processes are known
+//! to be gone; after a restart entries are found again by their files, and processes by
+//! the files of the wrappers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,43 +21,43 @@ use super::settle::find_wrapper;
 use crate::clock;
 use crate::port::Observation;
 
-/// How often processes without a known wrapper are looked for.
+/// The interval at which processes without a known wrapper are looked for.
 const SEARCH_EVERY: Duration = Duration::from_millis(500);
-/// How often what ended attempts left running is looked for, among processes that were seen no
-/// longer ago than that.
+/// The interval at which processes that ended attempts left are looked for, among those that were
+/// seen no longer ago than that.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
-/// A directory's time tells of every change that is older than this.
+/// A directory's time shows every change that is older than this.
 const TIME_SETTLED: DurationMs = DurationMs(1_000);
 
-/// All of them.
+/// All entries.
 #[derive(Debug, Default)]
 pub(super) struct AttemptLedger {
     pub(super) entries: BTreeMap<AttemptTag, AttemptEntry>,
-    /// Somebody watches the entries.
+    /// True while a thread watches the entries.
     pub(super) watched: bool,
     searched: Option<Instant>,
     swept: Option<Instant>,
-    /// What was said of attempts that are over, and their files alone would not tell.
+    /// Last observations of ended attempts that cannot be found again in their files.
     pub(super) told: BTreeMap<AttemptTag, Observation>,
-    /// State of the directory of entries when all in it were known.
+    /// The time of the directory of entries when all in it were known.
     loaded: Option<Timestamp>,
 }
 
 impl AttemptLedger {
-    /// What all entries hold.
+    /// Sums up what all entries use.
     pub(super) fn held(&self) -> Resources {
         sum(self.holding())
     }
 
-    /// What entries hold under the reservation with this tag.
+    /// Sums up what entries use under the reservation with this tag.
     pub(super) fn held_under(&self, tag: &str) -> Resources {
         sum(self
             .holding()
             .filter(|entry| entry.reservation() == Some(tag)))
     }
 
-    /// What each entry holds that uses no reservation, or one that has ended, and until when
-    /// at the latest.
+    /// Lists what each entry uses without a reservation, or with one that has ended, and
+    /// until when at the latest.
     pub(super) fn running(
         &self,
         has_ended: impl Fn(&str) -> bool,
@@ -70,14 +70,15 @@ impl AttemptLedger {
     }
 
     fn holding(&self) -> impl Iterator<Item = &AttemptEntry> {
-        // A wrapper that has written its last word is about to end and uses nothing.
+        // A wrapper that has recorded its end is about to end and uses nothing.
         let over = |entry: &&AttemptEntry| {
             matches!(entry.seen, Observation::Exited(_) | Observation::Void)
         };
         self.entries.values().filter(move |entry| !over(entry))
     }
 
-    /// Looks at every entry; gives back what ended. Not `thorough`: only at what costs next to nothing.
+    /// Looks at every entry, and returns those that ended. Without `thorough` it looks only at
+    /// what costs next to nothing.
     ///
     /// # Errors
     /// The list of entries cannot be read.
@@ -117,19 +118,19 @@ impl AttemptLedger {
         Ok(result)
     }
 
-    /// Has the next look search for wrappers that are not known, however lately that was done.
+    /// Makes the next look search for unknown wrappers, however recently that was done.
     pub(super) fn search_again(&mut self) {
         self.searched = None;
     }
 
-    /// Whether the wrapper of an attempt can be called.
+    /// Returns true if the wrapper of an attempt can be called.
     pub(super) fn knows_wrapper(&self, tag: AttemptTag) -> bool {
         self.entries
             .get(&tag)
             .is_some_and(|entry| entry.wrapper().is_some())
     }
 
-    /// Attempts whose known wrappers have ended, asked for all at once.
+    /// Returns attempts whose known wrappers have ended; one system call asks for all.
     fn ended_wrappers(&self) -> BTreeSet<AttemptTag> {
         let known = self
             .entries
@@ -145,8 +146,8 @@ impl AttemptLedger {
             .collect()
     }
 
-    /// Kills what attempts left running that are over: it uses processors that
-    /// nobody accounts for. Looks now and then only.
+    /// Kills processes that ended attempts left: they use processors that nobody accounts
+    /// for. Looks now and then only.
     ///
     /// # Errors
     /// The processes or entries cannot be listed.
@@ -162,8 +163,8 @@ impl AttemptLedger {
             .filter_map(|seen| Some((seen.tag(&attempts)?, seen)))
             .peekable();
         if running.peek().is_some() {
-            // An attempt has its entry before it has a process, so one found before the
-            // entries are read is among them, or over.
+            // An attempt has its entry before it has a process, so one found before the entries are
+            // read is among them, or over.
             self.load(root)?;
         }
         for (tag, carrier) in running {
@@ -176,13 +177,13 @@ impl AttemptLedger {
         Ok(())
     }
 
-    /// Takes up entries that somebody else made.
+    /// Takes over entries that another process made.
     fn load(&mut self, root: &OwnedRoot) -> io::Result<()> {
         let changed = root.modified(LIVE)?;
         if changed.is_some() && changed == self.loaded {
             return Ok(());
         }
-        // Noted only if a change that follows must show.
+        // Noted only if a later change must show.
         self.loaded = changed.filter(|changed| clock::of_machine().since(*changed) > TIME_SETTLED);
         for tag in root.tags(LIVE)? {
             if !self.entries.contains_key(&tag)
@@ -195,7 +196,7 @@ impl AttemptLedger {
         Ok(())
     }
 
-    /// Finds the wrappers of entries that another incarnation started.
+    /// Finds the wrappers of entries that an earlier run of the control plane started.
     fn attach(&mut self, root: &OwnedRoot) {
         let mut without = BTreeSet::new();
         for (&tag, entry) in &mut self.entries {
@@ -234,9 +235,9 @@ fn sum<'a>(entries: impl Iterator<Item = &'a AttemptEntry>) -> Resources {
     sum
 }
 
-/// Takes an ended attempt out of the list of those that hold something. Moved rather
-/// than removed: some file systems pass over every recently freed inode whenever they
-/// make a file, and with hundreds of endings a second that became a tenth of all work.
+/// Takes an ended attempt out of the list of those that use something. Moved rather than removed:
+/// some file systems pass over every recently freed inode whenever they make a file, and with
+/// hundreds of endings a second that became a tenth of all work.
 fn release(root: &OwnedRoot, tag: AttemptTag) -> io::Result<()> {
     let live = format!("{LIVE}/{tag}");
     if root.rename(&live, &format!("{SPOOL}/{tag}/held"))? {
@@ -247,7 +248,7 @@ fn release(root: &OwnedRoot, tag: AttemptTag) -> io::Result<()> {
     }
 }
 
-/// What a look at all entries brought.
+/// The result of a look at all entries.
 #[derive(Debug, Default)]
 pub(super) struct Refreshed {
     pub(super) changed: bool,

@@ -1,4 +1,4 @@
-//! What this machine has, as far as we may use it: for sites whose configuration does not say.
+//! The resources of this machine that we may use: for sites whose configuration names none.
 
 use std::fs;
 use std::io;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use cospan_domain::units::Bytes;
 
-/// Makers of processors for computing in a `vendor` file, as PCI numbers them: of others a card
-/// drives displays.
+/// Vendors of processors for computing in a `vendor` file, as PCI numbers them: a card of
+/// any other drives displays.
 const NVIDIA: &str = "0x10de";
 const AMD: &str = "0x1002";
 
-/// What was found.
+/// The resources that were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MachineFacts {
     /// Memory of the machine, or of the control group that we are in, if that is less.
@@ -22,12 +22,12 @@ pub struct MachineFacts {
 }
 
 impl MachineFacts {
-    /// This machine.
+    /// Inspects this machine.
     pub fn here() -> Self {
         Self::below(Path::new("/"))
     }
 
-    /// The machine whose `/proc`, `/sys` and `/dev` are below a directory.
+    /// Inspects the machine whose `/proc`, `/sys` and `/dev` are below a directory.
     fn below(root: &Path) -> Self {
         Self {
             memory: memory(root),
@@ -36,8 +36,8 @@ impl MachineFacts {
     }
 }
 
-/// Room on the file system of a directory, which need not be there yet, and which file
-/// system that is.
+/// Returns the device of a directory's file system, and the free bytes on it. The
+/// directory need not exist yet.
 ///
 /// # Errors
 /// It cannot be found out.
@@ -61,7 +61,7 @@ fn memory(root: &Path) -> Bytes {
     Bytes(memory_limit(root).map_or(installed, |limit| limit.min(installed)))
 }
 
-/// The least of what the control group that we are in, and those around it, may use.
+/// Returns the least that the control group that we are in, and those around it, may use.
 fn memory_limit(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let limits = groups.lines().filter_map(|line| {
@@ -85,13 +85,13 @@ fn memory_limit(root: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// `None` where there is no such file, or it says `max`.
+/// Reads a number; `None` if there is no such file, or it says `max`.
 fn number(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// Those of NVIDIA by the devices that their driver makes, or else by their cards; those of AMD
-/// by their cards.
+/// Counts graphics processors: those of NVIDIA by the devices that their driver makes, or else by
+/// their cards; those of AMD by their cards.
 fn gpus(root: &Path) -> u64 {
     let numbered = |name: &str, prefix: &str| {
         let number = name.strip_prefix(prefix);

@@ -1,5 +1,5 @@
-//! Whose a site's root is: of one control plane at a time, for each counts the processors for
-//! itself.
+//! The owner of a site's root: one control plane at a time, because each counts
+//! the processors for itself.
 //!
 //! The file `owner` below the root is locked for as long as its process lives, and names it. The
 //! lock of a process that died is free at once. Over a network file system a lock may not be seen
@@ -22,29 +22,29 @@ use super::{LocalShared, not_done, process};
 use crate::port::SiteError;
 
 pub(crate) const OWNER: &str = "owner";
-/// A process that was killed may be about to let go.
+/// The longest wait for the lock: a process that was killed may be about to release it.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 
-/// The root that is ours, if one is.
+/// The root that we have locked, if any.
 #[derive(Debug, Default)]
 pub(crate) struct Hold(Mutex<Option<HeldLock>>);
 
 #[derive(Debug)]
 struct HeldLock {
-    /// Locked for as long as it is open.
+    /// The lock lasts for as long as this is open.
     _file: File,
     identity: (u64, u64),
 }
 
-/// Who has a root, as the file says.
+/// The owner of a root, as the file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
     instance: String,
     host: String,
     pid: u32,
-    /// When that process started: its number may long be another's. Earlier versions do not say.
+    /// The start of that process: its number may long be another's. Earlier versions do not say.
     start: Option<u64>,
-    /// Its data directory. Earlier versions do not say.
+    /// The data directory of that process. Earlier versions do not say.
     data: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl Owner {
         .to_owned();
         let pid = std::process::id();
         let start = process::started(pid);
-        // A line of a file.
+        // The directory must fit on a line of the file.
         let data = data
             .to_str()
             .filter(|data| !data.is_empty() && !data.contains('\n'));
@@ -72,7 +72,7 @@ impl Owner {
         }
     }
 
-    /// What a file says.
+    /// Parses the text of a file.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let word = |name| text.lines().find_map(|line| line.strip_prefix(name));
         Some(Self {
@@ -84,7 +84,7 @@ impl Owner {
         })
     }
 
-    /// What the file is to say.
+    /// Formats the text of the file.
     pub(crate) fn text(&self) -> String {
         let mut text = format!(
             "instance {}\nhost {}\npid {}\n",
@@ -102,13 +102,13 @@ impl Owner {
         text
     }
 
-    /// Whether it is a process of this machine that lives, and not this one.
+    /// Returns true if it is a live process of this machine, and not this one.
     fn lives_beside(&self, ours: &Self) -> bool {
         let lives = self.start.is_some() && process::started(self.pid) == self.start;
         self.host == ours.host && self.pid != ours.pid && lives
     }
 
-    /// Why this process does not take a root whose file says so, where no lock is seen.
+    /// Returns why this process does not take a root with this owner, if no lock can be seen.
     pub(crate) fn keeps_out(&self, ours: &Self, place: &Path) -> Option<String> {
         if self.lives_beside(ours) {
             return Some(in_use(&place.display(), self, ours));
@@ -116,12 +116,13 @@ impl Owner {
         self.is_elsewhere(ours, place)
     }
 
-    /// Why a root is not taken back that this process had.
+    /// Explains why this process does not take back a root that it had.
     pub(crate) fn took(&self, ours: &Self, place: &Path) -> String {
         in_use(&place.display(), self, ours)
     }
 
-    /// The same of another control plane on another host, whose lock may not be seen from here.
+    /// Returns why the root is that of another control plane on another host, whose lock
+    /// may not be seen from here.
     fn is_elsewhere(&self, ours: &Self, place: &Path) -> Option<String> {
         let place = place.display();
         (self.instance != ours.instance && self.host != ours.host).then(|| {
@@ -135,7 +136,7 @@ impl Owner {
     fn read(file: &File) -> io::Result<Option<Self>> {
         let mut text = String::new();
         let mut file = file;
-        // From its beginning: it was just opened, or is another's.
+        // The file is read from its beginning: it was just opened, or is another's.
         file.read_to_string(&mut text)?;
         Ok(Self::parse(&text))
     }
@@ -164,8 +165,8 @@ impl fmt::Display for Owner {
 }
 
 impl Hold {
-    /// Sees to it that a root is ours alone. One that was not before is prepared, and held only
-    /// once that is done; nobody else has it meanwhile.
+    /// Makes sure that a root is ours alone. A new one is prepared, and counts as ours only once
+    /// that is done; nobody else has it meanwhile.
     ///
     /// # Errors
     /// `NotSent` if it is another's, with both names and the remedy; or it cannot be prepared.
@@ -180,7 +181,7 @@ impl Hold {
         if there.is_some() && held.as_ref().map(|held| held.identity) == there {
             return Ok(());
         }
-        // Another root is in its place, or none was held.
+        // Another root is in its place, or we had none.
         *held = None;
         let taken = take(root, &ours())?;
         prepare().map_err(|e| not_done(&e))?;
@@ -190,8 +191,8 @@ impl Hold {
 }
 
 impl LocalShared {
-    /// Sees to it that the root is ours alone and has a whole wrapper, and finishes what a removal
-    /// left that was cut off when it last was somebody's.
+    /// Makes sure that the root is ours alone and has a complete wrapper, and finishes a removal
+    /// that was cut off when somebody last had the root.
     ///
     /// # Errors
     /// `NotSent` if it is another's, with both names and the remedy.
@@ -224,7 +225,7 @@ fn take(root: &OwnedRoot, ours: &Owner) -> Result<HeldLock, SiteError> {
             place.display()
         )),
         Some(owner) if !is_free => Some(in_use(&place.display(), &owner, ours)),
-        // A process that lives and does not lock it has given it up.
+        // A process that lives and does not lock the root has given it up.
         Some(owner) if locked == LockHolder::Here => owner.is_elsewhere(ours, place),
         Some(owner) => owner.keeps_out(ours, place),
         None => None,
@@ -247,16 +248,16 @@ fn in_use(place: &dyn fmt::Display, owner: &Owner, ours: &Owner) -> String {
     )
 }
 
-/// Who has a lock.
+/// The side that has a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LockHolder {
     Here,
     Elsewhere,
-    /// Where there are no locks the name counts.
+    /// There are no locks, so the name counts.
     Nowhere,
 }
 
-/// Locks a file, if nobody else has it for long.
+/// Locks a file, unless another process keeps it locked for long.
 fn lock(file: &File) -> io::Result<LockHolder> {
     let begun = Instant::now();
     loop {
@@ -274,7 +275,7 @@ fn lock(file: &File) -> io::Result<LockHolder> {
     }
 }
 
-/// Some network file systems say so in their own words.
+/// Returns true if the file system has no locks; some network file systems say so in their own way.
 fn has_no_locks(error: &io::Error) -> bool {
     let none = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
     error.kind() == io::ErrorKind::Unsupported

@@ -1,7 +1,7 @@
-//! Processes of attempts: which they are, whether they live, how they are signalled.
+//! Processes of attempts: how they are identified, watched and signalled.
 //!
-//! A process is signalled through a descriptor that was checked against its
-//! start time: its number may long be somebody else's.
+//! A process is signalled through a descriptor that was checked against its start time: its number
+//! may long be another process's.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -20,11 +20,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, p
 
 use crate::wrapper::state::ProcessName;
 
-/// The variable by which a process tells whose it is: the directory of its attempt,
-/// so that equal tags at two sites of this machine are told apart.
+/// The variable that says which attempt a process belongs to: the directory of its attempt, so that
+/// equal tags at two sites of this machine differ.
 pub(super) const OWNER_VARIABLE: &str = "COSPAN_ATTEMPT_DIR";
 
-/// How often empty environments are looked at, a millisecond apart.
+/// The number of looks at empty environments, a millisecond apart.
 const LOOKS_AT_EMPTY: usize = 20;
 
 /// A process that was there when it was looked up, and can be mistaken for no other.
@@ -35,7 +35,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// The process of this name, if it still is that process and lives.
+    /// Opens the process of this name, if it still is that process and lives.
     ///
     /// # Errors
     /// It could not be found out, which is not the same as gone.
@@ -47,7 +47,7 @@ impl Process {
         Ok(is_it.then_some(process))
     }
 
-    /// A child that was not waited for, so that its number is its own.
+    /// Opens a child that was not waited for, so that its number is its own.
     pub(super) fn child(pid: u32) -> io::Result<Option<Self>> {
         Self::of_pid(pid)
     }
@@ -64,18 +64,18 @@ impl Process {
         }
     }
 
-    /// Whether it has ended (perhaps nobody waited for it yet).
+    /// Returns true if it has ended (perhaps nobody waited for it yet).
     pub(super) fn ended(&self) -> bool {
         ended(&[self], Duration::ZERO, None) == [true]
     }
 
-    /// Sends it a signal; fine if it is gone.
+    /// Sends it a signal; that it is gone is no error.
     pub(super) fn signal(&self, signal: Signal) {
-        // The only other failure is a process of another user, which is none of ours.
+        // The only other failure is a process of another user, which does not concern us.
         let _ = pidfd_send_signal(&self.handle, signal);
     }
 
-    /// Has it go on if somebody has stopped it.
+    /// Resumes it if somebody has stopped it.
     pub(super) fn resume_if_stopped(&self) {
         let pid = self.pid.as_raw_nonzero().get().unsigned_abs();
         // Another process of the same number is not signalled.
@@ -92,8 +92,8 @@ impl Process {
     }
 }
 
-/// Which of these processes have ended, after waiting for one to end, for `wake`
-/// to become readable, or for `pause` to pass, whichever comes first.
+/// Returns which of these processes have ended, after waiting for one to end, for `wake` to become
+/// readable, or for `pause` to pass, whichever comes first.
 pub(super) fn ended(processes: &[&Process], pause: Duration, wake: Option<&OwnedFd>) -> Vec<bool> {
     let handles = processes.iter().map(|process| &process.handle).chain(wake);
     let mut watched: Vec<_> = handles.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
@@ -101,7 +101,7 @@ pub(super) fn ended(processes: &[&Process], pause: Duration, wake: Option<&Owned
         tv_sec: i64::try_from(pause.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(pause.subsec_nanos()),
     };
-    // An error (a signal came) leaves nothing marked: nobody is known to have ended.
+    // An error (a signal came) leaves nothing marked: no process is known to have ended.
     if poll(&mut watched, Some(&pause)).is_err() {
         return vec![false; processes.len()];
     }
@@ -112,14 +112,14 @@ pub(super) fn ended(processes: &[&Process], pause: Duration, wake: Option<&Owned
         .collect()
 }
 
-/// What the kernel says of a process.
+/// The state of a process, as the kernel reports it.
 struct Stat {
     lives: bool,
     is_stopped: bool,
     start: u64,
 }
 
-/// Whether a process lives, and when it started; `None` if there is none.
+/// Reads whether a process lives, and when it started; `None` if there is none.
 fn stat(pid: u32) -> io::Result<Option<Stat>> {
     let Some(text) = proc_file(&format!("/proc/{pid}/stat"))? else {
         return Ok(None);
@@ -145,7 +145,7 @@ fn stat(pid: u32) -> io::Result<Option<Stat>> {
     })
 }
 
-/// When a living process started, in ticks since the start of the machine.
+/// Returns when a living process started, in ticks since the start of the machine.
 pub(super) fn started(pid: u32) -> Option<u64> {
     stat(pid)
         .ok()?
@@ -153,7 +153,7 @@ pub(super) fn started(pid: u32) -> Option<u64> {
         .map(|stat| stat.start)
 }
 
-/// A file of a process; `None` if the process is gone.
+/// Reads a file of a process; `None` if the process is gone.
 fn proc_file(path: &str) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -167,7 +167,7 @@ fn proc_file(path: &str) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Identity of this run of the machine.
+/// Returns the identifier of this run of the machine.
 pub(super) fn boot_id() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
     BOOT.get_or_init(|| {
@@ -176,7 +176,7 @@ pub(super) fn boot_id() -> &'static str {
     })
 }
 
-/// All processes of this machine but the first.
+/// Lists all processes of this machine but the first.
 fn pids() -> io::Result<Vec<u32>> {
     let mut pids = Vec::new();
     for entry in fs::read_dir("/proc")? {
@@ -189,7 +189,7 @@ fn pids() -> io::Result<Vec<u32>> {
     Ok(pids)
 }
 
-/// Living processes that carry a wanted attempt (a tag below `attempts`) in their
+/// Finds living processes that carry a wanted attempt (a tag below `attempts`) in their
 /// environment, whatever group they went to.
 ///
 /// # Errors
@@ -212,9 +212,9 @@ pub(super) fn carrying(
     Ok(found)
 }
 
-/// The attempts whose processes were seen on this machine at most so long ago, at whatever site:
-/// by the directory below which a site's attempts are, and the number that each process had. All
-/// sites of this machine share one look, for each look reads something of every process.
+/// Returns the processes of attempts that were seen on this machine at most `within` ago, at any
+/// site: each by its attempt's directory and its number. All sites of this machine share one look,
+/// because each look reads something of every process.
 ///
 /// # Errors
 /// The processes of this machine cannot be listed or looked at.
@@ -244,7 +244,7 @@ pub(super) struct Carrier {
 }
 
 impl Carrier {
-    /// Its attempt, if it is one of those below this directory.
+    /// Returns its attempt, if that is one of those below this directory.
     pub(super) fn tag(&self, attempts: &Path) -> Option<AttemptTag> {
         self.directory
             .strip_prefix(attempts)
@@ -254,7 +254,7 @@ impl Carrier {
             .ok()
     }
 
-    /// The process, if it is there and still carries this attempt.
+    /// Opens the process, if it is there and still carries this attempt.
     ///
     /// # Errors
     /// It cannot be looked at.
@@ -278,8 +278,8 @@ fn carrier(pid: u32) -> io::Result<ProcessLook<Option<Carrier>>> {
     })))
 }
 
-/// Looks at all processes, and again at those that say nothing yet, all of them together
-/// for as long as one may take: others wait for this.
+/// Looks at all processes, and again at those that show nothing yet, all of them together for as
+/// long as one may take: others wait for this.
 fn look_until_whole<T>(
     mut pids: Vec<u32>,
     look: impl Fn(u32) -> io::Result<ProcessLook<T>>,
@@ -303,7 +303,7 @@ fn look_until_whole<T>(
     Ok(seen)
 }
 
-/// What a look at a process brought.
+/// The result of a look at a process.
 #[derive(Debug, PartialEq, Eq)]
 enum ProcessLook<T> {
     Whole(T),
@@ -311,7 +311,7 @@ enum ProcessLook<T> {
     Empty,
 }
 
-/// The wanted attempt that a process carries, and that process.
+/// Returns the wanted attempt that a process carries, and that process.
 fn carried(
     attempts: &Path,
     pid: u32,
@@ -327,7 +327,7 @@ fn carried(
     let Some(process) = Process::of_pid(pid)? else {
         return Ok(ProcessLook::Whole(None));
     };
-    // Read again behind the handle: what it says then is said by this process.
+    // Read again now that the handle is open: so it is certainly this process that carries it.
     match tag_of(attempts, pid)? {
         ProcessLook::Empty => Ok(ProcessLook::Empty),
         ProcessLook::Whole(again) => {
@@ -352,7 +352,7 @@ fn tag_of(attempts: &Path, pid: u32) -> io::Result<ProcessLook<Option<AttemptTag
     Ok(ProcessLook::Whole(tag))
 }
 
-/// The directory of the attempt that an environment is of.
+/// Returns the directory of the attempt that an environment names.
 fn directory_in(environment: &[u8]) -> Option<&Path> {
     environment.split(|b| *b == 0).find_map(|variable| {
         let path = variable
@@ -362,18 +362,18 @@ fn directory_in(environment: &[u8]) -> Option<&Path> {
     })
 }
 
-/// The environment of a process; no bytes if it is over or another user's.
+/// Reads the environment of a process; no bytes if it is over or another user's.
 ///
-/// A process that has just been started has none for a moment: whoever started it goes on
-/// before its new image is whole. A look then would miss an attempt that was submitted.
+/// A process that has just been started has none for a moment: whoever started it goes on before
+/// its new image is complete. A look then would miss an attempt that was submitted.
 fn environment(pid: u32) -> io::Result<ProcessLook<Vec<u8>>> {
     let environment = match proc_file(&format!("/proc/{pid}/environ")) {
         Ok(environment) => environment.unwrap_or_default(),
-        // Another user's process, so none of an attempt.
+        // Another user's process is none of an attempt.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Vec::new(),
         Err(error) => return Err(error),
     };
-    // What has no program is over, or the kernel's.
+    // A process without a program is over, or the kernel's.
     let has_program = || fs::read_link(format!("/proc/{pid}/exe")).is_ok();
     Ok(if environment.is_empty() && has_program() {
         ProcessLook::Empty

@@ -1,4 +1,4 @@
-//! How far other hosts are: a program is run that finds out.
+//! Distances to other hosts: a program that measures them is run.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -13,12 +13,12 @@ use super::{LocalConfig, LocalSite};
 use crate::ping;
 use crate::port::SiteError;
 
-/// A program that takes longer has no answer. The ordinary one gives up after ten seconds.
+/// The longest that the program may take. The ordinary one gives up after ten seconds.
 const LONGEST: DurationMs = DurationMs(20_000);
 
 impl LocalSite {
-    /// Runs the program on a thread of its own: it takes seconds, and other calls must not
-    /// wait for it.
+    /// Runs the program on a thread of its own: it takes seconds, and other
+    /// calls must not wait for it.
     pub(super) async fn measure(&self, to: &HostName) -> Result<DurationUs, SiteError> {
         self.call(|shared| shared.root().map(drop)).await?;
         let shared = self.shared.clone();
@@ -44,10 +44,10 @@ fn round_trip(config: &LocalConfig, to: &HostName) -> Result<DurationUs, SiteErr
     })
 }
 
-/// What the program printed until it ended or took too long: as much as fits into a pipe.
+/// Returns what the program printed until it ended or took too long: as much as fits into a pipe.
 fn run(config: &LocalConfig, to: &HostName) -> io::Result<String> {
     let (mut output, printed) = io::pipe()?;
-    // Whatever it leaves behind may keep its end open.
+    // Processes that it leaves behind may keep their end open.
     rustix::io::ioctl_fionbio(&output, true)?;
     let (program, arguments) = config
         .ping

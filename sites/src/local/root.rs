@@ -1,5 +1,5 @@
-//! The tree below a site's root, held open for one call: what is found absent
-//! through it is absent at the site, also if the root is renamed meanwhile.
+//! The tree below a site's root, held open for one call: what is found absent through it is absent
+//! at the site, even if the root is renamed meanwhile.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -16,17 +16,17 @@ use crate::removal::{self, Removed};
 use crate::wrapper::evidence::EvidenceFile;
 use crate::wrapper::seal::Seal;
 
-/// Directories made by the wrapper, one per attempt.
+/// The directory of those that wrappers make, one per attempt.
 pub(crate) const ATTEMPTS: &str = "attempts";
-/// What the adapter prepares for a wrapper, one directory per attempt.
+/// The directory of what the adapter prepares for wrappers, one directory per attempt.
 pub(crate) const SPOOL: &str = "spool";
-/// One file per attempt that holds resources.
+/// The directory with one file per attempt that uses resources.
 pub(super) const LIVE: &str = "live";
-/// What is being removed or is not in its place yet; nobody misses it.
+/// The directory for what is being removed or is not in its place yet; nobody misses it.
 pub(crate) const GONE: &str = "gone";
 
 pub(crate) const OURS: [&str; 4] = [ATTEMPTS, SPOOL, LIVE, GONE];
-/// Tells a site from a directory that happens to be in its place.
+/// The file that tells a site from a directory that happens to be in its place.
 pub(crate) const MARKER: &str = "site-id";
 /// State files are small but for `decision`, which names every component of a round.
 const STATE_FILE_MAX: u64 = 4 << 20;
@@ -39,7 +39,7 @@ pub(crate) struct OwnedRoot {
     seal: Seal,
 }
 
-/// A file's content and when it was written.
+/// The content of a file, and the time when it was written.
 #[derive(Debug)]
 pub(super) struct Dated {
     pub(super) bytes: Vec<u8>,
@@ -77,9 +77,9 @@ impl OwnedRoot {
         })
     }
 
-    /// Makes a directory a site's root, where [`crate::place::look`] found that it may be. What is
-    /// there already is left as it is. The marker comes last, so that half a site is none, and all
-    /// of it is durable then: nothing else is made again when the site is not new any more.
+    /// Makes a directory a site's root, after [`crate::place::look`] found that it may be. Existing
+    /// files are left as they are. The marker comes last, so that half a site is none, and then all
+    /// of it is durable: nothing else is made again when the site is not new any more.
     pub(super) fn initialise(path: &Path, site: &SiteName) -> io::Result<()> {
         cospan_durable::make_directory(path)?;
         let root = Self::hold_open(path)?;
@@ -96,8 +96,8 @@ impl OwnedRoot {
         }
     }
 
-    /// Writes the marker again if a power cut left only a beginning of it, or its place: in a
-    /// directory that has all that a site's has.
+    /// Writes the marker again if a power cut left only its beginning, or zeros, in a directory
+    /// that has all that a site's has.
     pub(super) fn mend(path: &Path, site: &SiteName) -> io::Result<bool> {
         let root = Self::hold_open(path)?;
         let marker = root.read(MARKER)?;
@@ -110,7 +110,7 @@ impl OwnedRoot {
             .map(|()| true)
     }
 
-    /// The same, where wrappers and adapters write by this seal.
+    /// Sets the seal that wrappers and adapters write by.
     pub(super) fn sealed_by(self, seal: &Seal) -> Self {
         Self {
             seal: seal.clone(),
@@ -130,22 +130,22 @@ impl OwnedRoot {
         &self.seal
     }
 
-    /// Where the attempts are, as their processes name it.
+    /// Returns the directory of attempts, as their processes name it.
     pub(super) fn attempts(&self) -> PathBuf {
         self.path.join(ATTEMPTS)
     }
 
-    /// Whether a file has this content, and nothing else is in its place.
+    /// Returns true if a file has this content, and nothing else is in its place.
     pub(super) fn has(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         Ok(self.read(name)?.is_some_and(|file| file.bytes == content))
     }
 
-    /// Whether there is something at a path.
+    /// Returns true if there is something at a path.
     pub(super) fn exists(&self, path: &str) -> io::Result<bool> {
         Ok(self.modified(path)?.is_some())
     }
 
-    /// When what is at a path was changed, if there is something.
+    /// Returns when what is at a path was changed, if there is something.
     pub(super) fn modified(&self, path: &str) -> io::Result<Option<Timestamp>> {
         match rustix::fs::statat(&self.directory, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(timestamp(&stat))),
@@ -183,7 +183,7 @@ impl OwnedRoot {
         }
     }
 
-    /// Opens a file to read and write, made if it is missing.
+    /// Opens a file to read and write; makes it if it is missing.
     pub(super) fn open_or_make(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let flags = flags | OFlags::NONBLOCK;
@@ -195,7 +195,7 @@ impl OwnedRoot {
         }
     }
 
-    /// Which file is at a path, if there is one.
+    /// Returns device and inode of the file at a path, if there is one.
     pub(super) fn identity(&self, path: &str) -> io::Result<Option<(u64, u64)>> {
         match rustix::fs::statat(&self.directory, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some((stat.st_dev, stat.st_ino))),
@@ -204,8 +204,8 @@ impl OwnedRoot {
         }
     }
 
-    /// What is [`GONE`] and was not removed, when nobody is removing anything: a process left it
-    /// that died. Files are removed at once: others of their names are written soon.
+    /// Lists the trees in [`GONE`] that a process left when it died; nobody may be removing
+    /// anything. Files are removed at once: others of their names are written soon.
     pub(super) fn left_gone(&self) -> io::Result<(OwnedFd, Vec<CString>)> {
         let gone = self.gone()?;
         let mut trees = Vec::new();
@@ -214,7 +214,7 @@ impl OwnedRoot {
             if name == c"." || name == c".." {
                 continue;
             }
-            // What is none, or cannot be removed now, is no reason not to begin.
+            // That something is no file, or cannot be removed now, is no reason not to begin.
             if rustix::fs::unlinkat(&gone, &name, AtFlags::empty()).is_err() {
                 trees.push(name);
             }
@@ -222,20 +222,20 @@ impl OwnedRoot {
         Ok((gone, trees))
     }
 
-    /// Whether something else is in the place of a file.
+    /// Returns true if something else is in the place of a file.
     pub(crate) fn is_spoiled_file(&self, path: &str) -> bool {
         let found = rustix::fs::statat(&self.directory, path, AtFlags::SYMLINK_NOFOLLOW);
         let kind = |found: rustix::fs::Stat| FileType::from_raw_mode(found.st_mode);
         found.is_ok_and(|found| kind(found) != FileType::RegularFile)
     }
 
-    /// Opens a file for appending, made if it is missing.
+    /// Opens a file for appending; makes it if it is missing.
     pub(super) fn append(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.directory, path, flags, private())?.into())
     }
 
-    /// Writes a file whole.
+    /// Writes a whole file.
     pub(super) fn write(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
         let mut file: File = rustix::fs::openat(&self.directory, path, flags, private())?.into();
@@ -254,7 +254,7 @@ impl OwnedRoot {
         )?)
     }
 
-    /// The same for a file in the root itself, and it is there also after a power cut.
+    /// Does the same for a file in the root itself, and makes it survive a power cut.
     pub(super) fn replace_durably(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let aside = format!("{GONE}/{}.tmp", nonce());
         cospan_durable::replace_at(&self.directory, &aside, name, bytes)
@@ -278,7 +278,7 @@ impl OwnedRoot {
         }
     }
 
-    /// Removes a file; fine if it is not there.
+    /// Removes a file; a missing one is no error.
     pub(super) fn remove(&self, path: &str) -> io::Result<()> {
         match rustix::fs::unlinkat(&self.directory, path, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -296,7 +296,7 @@ impl OwnedRoot {
     }
 
     /// Moves what is at a path aside, to be removed there; `false` if nothing is there. A payload
-    /// may have closed a directory of its own.
+    /// may have taken away the rights to a directory of its own.
     pub(super) fn set_aside(&self, path: &str, aside: &str) -> io::Result<bool> {
         match self.rename(path, &format!("{GONE}/{aside}")) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -307,13 +307,13 @@ impl OwnedRoot {
         }
     }
 
-    /// Removes about so many things of what was set aside.
+    /// Removes about `most` of the files that were set aside.
     pub(super) fn clear(&self, aside: &str, most: u64) -> io::Result<Removed> {
         let aside = CString::new(format!("{GONE}/{aside}"))?;
         removal::remove(self.directory.as_fd(), &aside, most)
     }
 
-    /// What is being removed.
+    /// Opens the directory of what is being removed.
     pub(super) fn gone(&self) -> io::Result<OwnedFd> {
         Ok(rustix::fs::openat(
             &self.directory,
@@ -323,7 +323,7 @@ impl OwnedRoot {
         )?)
     }
 
-    /// Tags among the names of a directory.
+    /// Lists the tags among the names of a directory.
     pub(super) fn tags(&self, directory: &str) -> io::Result<Vec<AttemptTag>> {
         let open = rustix::fs::openat(&self.directory, directory, dir_flags(), Mode::empty())?;
         let mut tags = Vec::new();
@@ -339,7 +339,7 @@ impl OwnedRoot {
     }
 }
 
-/// A word that no other call of this or another control plane uses.
+/// Makes a word that no other call of this or another control plane uses.
 pub(crate) fn nonce() -> String {
     static CALLS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let call = CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -350,8 +350,8 @@ pub(crate) fn marker_of(site: &SiteName) -> Vec<u8> {
     format!("cospan site {site}\n").into_bytes()
 }
 
-/// Whether this is what a power cut leaves of the marker of a site: nothing, its beginning, or
-/// zeros in its place. The whole marker of another site is none of these.
+/// Returns true if this is what a power cut leaves of the marker of a site: nothing, its beginning,
+/// or zeros in its place. The complete marker of another site is none of these.
 pub(crate) fn is_cut_off(marker: &[u8], site: &SiteName) -> bool {
     let whole = marker_of(site);
     let written = marker.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -359,7 +359,7 @@ pub(crate) fn is_cut_off(marker: &[u8], site: &SiteName) -> bool {
     marker != whole && is_zeros && marker.len() <= whole.len() && whole.starts_with(written)
 }
 
-/// What is wrong with a marker that is not the site's.
+/// Says what is wrong with a marker that is not the site's.
 fn other_marker(marker: &Dated, site: &SiteName) -> String {
     if !is_cut_off(&marker.bytes, site) {
         return format!("its {MARKER} names another site");
@@ -381,7 +381,7 @@ fn timestamp(stat: &rustix::fs::Stat) -> Timestamp {
     )
 }
 
-/// Whether an error says that a name is there, and that no wrapper made it what it is. Others
+/// Returns true if an error says that a name is there, but not as any wrapper made it. Other errors
 /// may be the file system's, and pass.
 fn is_spoiled(error: &io::Error) -> bool {
     let spoiled = [

@@ -1,4 +1,4 @@
-//! The last word on attempts whose wrapper is gone, and the end of what it left.
+//! The end of attempts whose wrapper is gone, and of the processes that it left.
 
 use std::io;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::verdict::{BatchState, WrapperTraces, verdict};
 use crate::wrapper::evidence::observed;
 use crate::wrapper::parameters::{end, line};
 
-/// How long killed processes get to vanish before the next look.
+/// The time that killed processes get to vanish before the next look.
 const DEATH_AWAITED: Duration = Duration::from_millis(200);
 
-/// By this code a wrapper says that it could not write what it was to write.
+/// The exit code by which a wrapper says that it could not write its files.
 const COULD_NOT_WRITE: i32 = 74;
 
-/// The wrapper that wrote `ready`; `None` if there is none (yet).
+/// Finds the wrapper that wrote `ready`; `None` if there is none (yet).
 pub(super) fn find_wrapper(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Option<Wrapper>> {
     let Some((ready, _)) = WrapperEvidence::collect(root, tag)?.and_then(|e| e.ready) else {
         return Ok(None);
@@ -36,8 +36,8 @@ pub(super) fn find_wrapper(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Opti
     })))
 }
 
-/// The last word on an attempt whose wrapper has ended: what it left, or that
-/// it vanished. Its other processes are ended first, so that nothing changes afterwards.
+/// Determines the end of an attempt whose wrapper has ended: from its files, or that it vanished.
+/// Its other processes are ended first, so that nothing changes afterwards.
 pub(super) fn settle(
     root: &OwnedRoot,
     tag: AttemptTag,
@@ -47,7 +47,7 @@ pub(super) fn settle(
     if let Some(last) = before.as_ref().and_then(WrapperEvidence::last_word) {
         return Ok(last);
     }
-    // An incomplete word of the wrapper or of an earlier look: nothing can be running.
+    // After an incomplete record of the wrapper or of an earlier look, nothing can be running.
     let settled = before
         .as_ref()
         .is_some_and(|e| e.trouble.is_some() && !e.perhaps_begun);
@@ -58,7 +58,7 @@ pub(super) fn settle(
     }
     match WrapperEvidence::collect(root, tag)? {
         Some(evidence) => Ok(known.judge(evidence)),
-        // Whoever had it removed while the root is well ran in it.
+        // If somebody removed the directory while the root is well, the payload ran in it.
         None if known.began && root.exists(ATTEMPTS)? => Ok(Observation::Ended {
             began: true,
             why: EndedBySite::Spoiled,
@@ -66,29 +66,29 @@ pub(super) fn settle(
         }),
         None => match last_of_log(root, tag)? {
             Some(log) => record_early_end(root, tag, &log),
-            // It wrote nothing anywhere: perhaps whoever was to start it died just before.
+            // It wrote nothing anywhere: perhaps whoever was about to start it died just before.
             None => Ok(Observation::Absent),
         },
     }
 }
 
-/// What was seen of an attempt while it went on: files can be altered, what was seen cannot.
+/// Observations of an attempt while it went on: files can be altered, these cannot.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Remembered {
-    /// Its wrapper was seen to live in this life of ours: who finds it dead at a start does not
-    /// know what else died then.
+    /// True if this process saw its wrapper alive: a process that finds it dead at its start does
+    /// not know what else died then.
     pub(super) witnessed: bool,
-    /// Its gate was opened.
+    /// True if its gate was opened.
     pub(super) began: bool,
-    /// How its wrapper ended, if it was our child.
+    /// The end of its wrapper, if that was our child.
     pub(super) wrapper: Option<WrapperEnd>,
-    /// Since it was started this machine ran out of memory, and killed somebody for it.
+    /// True if this machine has run out of memory since its start, and killed some process for it.
     pub(super) memory_ran_out: bool,
-    /// It was killed by us, because its payload outran its wall time.
+    /// True if we killed it because its payload exceeded its wall time.
     pub(super) overran: bool,
 }
 
-/// How a wrapper ended.
+/// The end of a wrapper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WrapperEnd {
     /// A signal ended it.
@@ -98,11 +98,11 @@ pub(super) enum WrapperEnd {
 }
 
 impl Remembered {
-    /// What it means that files say no last word.
+    /// Interprets files that record no end.
     fn judge(self, mut evidence: WrapperEvidence) -> Observation {
         evidence.perhaps_begun |= self.may_have_lost_begun(&evidence);
         let left = self.left(&evidence);
-        // What was seen to begin did, whatever its files say.
+        // What was seen to begin did begin, whatever its files say.
         evidence.perhaps_begun |=
             self.began && matches!(left, WrapperTraces::Begun | WrapperTraces::Spoiled);
         let verdict = verdict(self.word(), left, true);
@@ -120,17 +120,17 @@ impl Remembered {
         !self.witnessed && was_restarted && is_open
     }
 
-    /// What is left, by what was seen: files can be another's.
+    /// Reads the remains in the light of what was seen: files can be another's.
     fn left(self, evidence: &WrapperEvidence) -> WrapperTraces {
         let is_open = self.began || matches!(evidence.decision, Some((GateState::Opened, _)));
         match (evidence.left(), self.wrapper) {
-            // One that was killed wrote no more, whatever is found in its name.
+            // A wrapper that was killed wrote no more, whatever is found in its name.
             (WrapperTraces::AtGate | WrapperTraces::Trouble, Some(WrapperEnd::Killed))
                 if self.began =>
             {
                 WrapperTraces::Begun
             }
-            // One that ends well wrote its last word: into another directory than this.
+            // A wrapper that ended well recorded the end: so it did in another directory than this.
             (
                 WrapperTraces::AtGate | WrapperTraces::Trouble | WrapperTraces::Begun,
                 Some(WrapperEnd::Exited(0)),
@@ -145,10 +145,10 @@ impl Remembered {
         }
     }
 
-    /// What a batch system would say of it: whether this machine is well.
+    /// Returns what a batch system would report: whether this machine is well.
     fn word(self) -> BatchState {
         let could_not_write = self.wrapper == Some(WrapperEnd::Exited(COULD_NOT_WRITE));
-        // Which of all processes a machine without memory killed is not known.
+        // A machine without memory kills some process, and does not say which.
         let is_known = self.witnessed && !could_not_write && !self.memory_ran_out;
         if is_known || self.overran {
             BatchState::Completed
@@ -172,15 +172,15 @@ impl Remembered {
     }
 }
 
-/// How many processes this machine has killed because it ran out of memory; `None` where it
-/// does not tell.
+/// Reads how many processes this machine has killed because it ran out of memory; `None`
+/// if it does not count them.
 pub(super) fn killed_for_memory() -> Option<u64> {
     let told = std::fs::read_to_string("/proc/vmstat").ok()?;
     told.lines()
         .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
-/// The last line that a wrapper wrote to its log, if any.
+/// Reads the last line that a wrapper wrote to its log, if any.
 fn last_of_log(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Option<String>> {
     let log = root.read(&format!("{SPOOL}/{tag}/log"))?;
     let log = log
@@ -189,7 +189,7 @@ fn last_of_log(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Option<String>> 
     Ok(log.lines().last().map(str::to_owned))
 }
 
-/// A wrapper that could not even make its directory: takes it, so that the reason stays.
+/// Records the end of a wrapper that could not even make its directory, so that the reason stays.
 fn record_early_end(root: &OwnedRoot, tag: AttemptTag, log: &str) -> io::Result<Observation> {
     let detail = format!("its wrapper ended before it was ready: {log}");
     if root.make_dir(&format!("{ATTEMPTS}/{tag}"))? {
@@ -204,13 +204,13 @@ fn record_early_end(root: &OwnedRoot, tag: AttemptTag, log: &str) -> io::Result<
     })
 }
 
-/// Living processes of an attempt.
+/// Lists living processes of an attempt.
 pub(super) fn carrying(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Vec<Process>> {
     let mut found = process::carrying(&root.attempts(), |carried| *carried == tag)?;
     Ok(found.remove(&tag).unwrap_or_default())
 }
 
-/// Kills every process of an attempt; gives back how many are not gone after a moment.
+/// Kills every process of an attempt; returns how many are not gone after a moment.
 pub(super) fn kill_all(root: &OwnedRoot, tag: AttemptTag) -> io::Result<usize> {
     if let Some(evidence) = WrapperEvidence::collect(root, tag)?
         && let (Some((ready, _)), Some((payload, _))) = (&evidence.ready, &evidence.begun)

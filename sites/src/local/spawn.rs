@@ -1,4 +1,4 @@
-//! Starting a wrapper.
+//! Starts wrappers.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,8 +22,8 @@ use crate::wrapper::parameters::{self, WrapperPace};
 use crate::wrapper::{SCRIPT, script_name};
 
 impl LocalShared {
-    /// Reserves, prepares, starts. A tag that is known is not started again; if
-    /// two incarnations started it, the second wrapper finds its directory taken.
+    /// Reserves, prepares, starts. A known tag is not started again; if two runs of the control
+    /// plane started it, the second wrapper finds its directory taken.
     pub(super) fn submit(
         self: &std::sync::Arc<Self>,
         order: &SubmitRequest,
@@ -43,7 +43,7 @@ impl LocalShared {
         }
         self.reserve(&root, order)?;
         let patience = Duration::from_millis(self.config.poll.min(order.hold_max).0);
-        // Without one, the wrapper has its alarms.
+        // Without a bell, the wrapper has its alarms.
         let (bell, heard) = Bell::new(patience).ok().unzip();
         let started = prepare(&root, &self.config, order)
             .and_then(|()| start(&root, &self.config, tag, heard));
@@ -59,7 +59,7 @@ impl LocalShared {
             }
             Err(error) => {
                 ledger.entries.remove(&tag);
-                // Left behind it would hold nothing for longer than a moment.
+                // If it stays, it counts as using something for a moment only.
                 let _ = root.remove(&format!("{}/{tag}", super::root::LIVE));
                 Err(not_done(&error))
             }
@@ -82,13 +82,13 @@ impl LocalShared {
                 "the same tag is being submitted".to_owned(),
             ));
         }
-        // What is reserved is there for whoever reserved it.
+        // Reserved processors are there for whoever reserved them.
         let idle = |ledger: &AttemptLedger| match order.reservation {
             Some(_) => self.unused(ledger),
             None => self.idle(root, ledger),
         };
         if let Some(shortage) = idle(&ledger)?.first_shortage(&order.resources) {
-            // What ended a moment ago may not have been seen yet.
+            // Attempts that ended a moment ago may not have been seen yet.
             ledger.refresh(root, true).map_err(|e| not_done(&e))?;
             if !idle(&ledger)?.covers(&order.resources) {
                 return Err(SiteError::SiteFull(format!("the attempt {shortage} idle")));
@@ -109,7 +109,7 @@ fn submitted(tag: AttemptTag) -> Result<Submitted, SiteError> {
     })
 }
 
-/// Processes have no number that is theirs for ever; the tag is.
+/// Makes the number of an attempt from its tag, because that of a process is given out again.
 pub(super) fn lrm_id(tag: AttemptTag) -> Result<cospan_domain::ids::LrmId, SiteError> {
     let text = tag.to_string();
     cospan_domain::ids::LrmId::new(&text).map_err(|e| SiteError::Refused(e.to_string()))
@@ -162,9 +162,9 @@ fn start(
         .spawn()
 }
 
-/// Puts the wrapper in place, durably: one that a power cut left empty would run nothing, and say
-/// that all is well. A shell reads its script while it runs it: each version has its own name, and
-/// is never changed once it is whole.
+/// Puts the wrapper in place, durably: an empty one, left by a power cut, would run nothing, and
+/// report success. A shell reads its script while it runs it: each version has its own name, and is
+/// never changed once it is complete.
 pub(super) fn install_script(root: &OwnedRoot) -> io::Result<()> {
     let name = script_name();
     let content = SCRIPT.as_bytes();

@@ -1,4 +1,4 @@
-//! Removes large trees in a thread of its own: they take their time, and nobody waits for them.
+//! Removes large trees in a thread of its own: that takes time, and nobody waits for it.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -10,11 +10,11 @@ use tracing::warn;
 
 use crate::removal;
 
-/// What is to be removed, and whether somebody is at it.
+/// The queue of trees to be removed, and the thread that removes them.
 #[derive(Debug, Default)]
 pub(super) struct Sweeper(Arc<Mutex<SweepQueue>>);
 
-/// Trees that wait cost their names: of descriptors there are few, and all attempts need them.
+/// A tree that waits costs only its name: descriptors are few, and all attempts need them.
 #[derive(Debug, Default)]
 struct SweepQueue {
     trees: BTreeSet<CString>,
@@ -22,8 +22,9 @@ struct SweepQueue {
 }
 
 impl Sweeper {
-    /// Has trees in a directory removed, one after the other. What stays is said, and tried again
-    /// at the next start. The directory is the same each time, and opened if nobody is at it.
+    /// Removes trees in a directory, one after the other. A tree that stays is logged,
+    /// and tried again at the next start. The directory is the same each time, and
+    /// opened if no thread is at it.
     pub(super) fn remove(
         &self,
         trees: Vec<CString>,
@@ -50,7 +51,7 @@ impl Sweeper {
     }
 }
 
-/// The next tree; there being none, nobody is at it any more.
+/// Takes the next tree; if there is none, no thread is at it any more.
 fn next(queue: &Mutex<SweepQueue>) -> Option<CString> {
     let mut queue = lock(queue);
     let next = queue.trees.pop_first();
@@ -59,7 +60,7 @@ fn next(queue: &Mutex<SweepQueue>) -> Option<CString> {
 }
 
 fn lock(queue: &Mutex<SweepQueue>) -> MutexGuard<'_, SweepQueue> {
-    // It is whole at each moment.
+    // The queue is consistent at each moment.
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,4 +1,4 @@
-//! For how long this machine has run, which nobody sets.
+//! The uptime of this machine, which nobody sets.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use cospan_domain::units::{ClockSkew, DurationMs, Timestamp};
 
 use super::now;
 
-/// By so much at least a clock was set, rather than corrected.
+/// A clock that differs by at least this was set, rather than corrected.
 const STEP: DurationMs = DurationMs(2_000);
 
-/// Hundredths of a second since this machine started, as a wrapper counts.
+/// Reads the uptime in hundredths of a second, as a wrapper counts.
 fn uptime() -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/uptime")?;
     let uptime = text
@@ -20,15 +20,15 @@ fn uptime() -> io::Result<u64> {
     Ok((uptime * 100.0) as u64)
 }
 
-/// A time of now's clock in such hundredths.
+/// Converts a time of the present clock to such hundredths.
 pub(super) fn at(time: Timestamp) -> io::Result<u64> {
     let left = ClockSkew::between(time, now()).0 / 10;
     Ok(uptime()?.saturating_add_signed(left))
 }
 
-/// The time of something that a file tells of, which was written then, and of a process that started
-/// then, in such hundredths. Files keep the time of the clock as it was; if somebody has set it
-/// since, it is when it would have been by the clock of now: its age is true.
+/// Corrects the time of a file by the start of its process, in such hundredths. Files keep the time
+/// of the clock as it was. If somebody has set that since, the result is the time by the present
+/// clock that gives the true age.
 pub(super) fn dated(written: Timestamp, start: u64) -> Timestamp {
     let ago = uptime().ok().and_then(|uptime| uptime.checked_sub(start));
     let Some(ago) = ago else { return written };

@@ -1,6 +1,6 @@
 //! Notices between two polls that an attempt is ready, has begun or has ended.
 //!
-//! Only hints: nothing depends on them. The thread lives while attempts do.
+//! These are only hints: nothing depends on them. The thread lives while attempts do.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
@@ -13,15 +13,15 @@ use super::entry::AttemptEntry;
 use super::ledger::AttemptLedger;
 use super::process::{self, Process};
 
-/// Between two looks while a file is awaited that appears soon.
+/// The pause between two looks while a file is awaited that appears soon.
 const SOON: Duration = Duration::from_millis(5);
-/// Between two looks otherwise; the end of a process is noticed at once.
+/// The pause between two looks otherwise; the end of a process is noticed at once.
 const LATER: Duration = Duration::from_millis(500);
-/// After each look, for every attempt that it looked at: what happens to many at about the
+/// The rest after each look, for every attempt that it covered: what happens to many at about the
 /// same time is seen in one look. Without it the looks took a tenth of two processors.
 const REST_PER_ATTEMPT: Duration = Duration::from_micros(200);
-/// The longest of these rests, and the shortest: an ended process stays readable until
-/// it is settled, and must never be spun on.
+/// The longest of these rests, and the shortest: an ended process stays readable until its end is
+/// determined, and must never be spun on.
 const REST_MAX: Duration = Duration::from_millis(20);
 const REST_MIN: Duration = Duration::from_millis(1);
 
@@ -30,7 +30,7 @@ const REST_MIN: Duration = Duration::from_millis(1);
 pub(super) struct Waker(Option<OwnedFd>);
 
 impl Waker {
-    /// Where it cannot be had, the watcher wakes a little later by itself.
+    /// Makes one; if the system gives none, the watcher wakes a little later by itself.
     pub(super) fn new() -> Self {
         Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok())
     }
@@ -51,18 +51,18 @@ impl Waker {
 }
 
 impl LocalShared {
-    /// Sees to it that somebody watches what there is to watch, from now on.
+    /// Starts the watcher, unless it runs or there is nothing to watch.
     pub(super) fn watch(self: &Arc<Self>, ledger: &mut AttemptLedger) {
         if ledger.watched || ledger.entries.is_empty() {
             return;
         }
         let shared = Arc::downgrade(self);
         let thread = std::thread::Builder::new().name("cospan-local-site".to_owned());
-        // Without a thread there are no hints, and the polls do.
+        // Without a thread there are no hints, and polls suffice.
         ledger.watched = thread.spawn(move || keep_watch(&shared)).is_ok();
     }
 
-    /// Looks once; the processes to wait for and for how long, or `None` if there is nothing left.
+    /// Looks once; returns the processes to wait for and for how long, or `None` if there are none.
     fn look_once(&self) -> Option<(Vec<Arc<Process>>, Duration)> {
         let mut ledger = self.ledger();
         if ledger.entries.is_empty() {
@@ -87,7 +87,7 @@ impl LocalShared {
     }
 }
 
-/// How long the next look waits at least if so many attempts are watched.
+/// Returns how long the next look waits at least if this many attempts are watched.
 fn rest(attempts: usize) -> Duration {
     let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
     REST_PER_ATTEMPT

@@ -47,7 +47,7 @@ impl CallKind {
         CallKind::Upload,
     ];
 
-    /// Its name in metrics, control files, plans and messages.
+    /// Returns its name in metrics, control files, plans and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             CallKind::Describe => "describe",
@@ -71,7 +71,7 @@ impl CallKind {
         }
     }
 
-    /// Whether it changes anything at the site; else it only asks.
+    /// Returns true if it changes anything at the site; the others only query.
     pub fn acts(self) -> bool {
         matches!(
             self,
@@ -87,7 +87,8 @@ impl CallKind {
         )
     }
 
-    /// Reading and hashing whole files takes long, and must not hold up the rest.
+    /// Returns true if it may read and hash whole files: that takes long, and
+    /// must not hold up the rest.
     pub fn is_long(self) -> bool {
         matches!(self, CallKind::Inspect | CallKind::Read | CallKind::Upload)
     }

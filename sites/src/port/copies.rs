@@ -1,4 +1,4 @@
-//! Copies to a site, as it is asked for them and as it tells of them.
+//! Copies to a site, as they are requested and reported.
 
 use cospan_domain::content::{Chunk, Content};
 use cospan_domain::ids::SiteName;
@@ -8,29 +8,29 @@ use cospan_domain::units::{BitsPerSecond, Bytes};
 /// A copy to be made at this site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyRequest {
-    /// What to copy.
+    /// The content to copy.
     pub content: Content,
-    /// If it is to be cut from the source: which bytes of which file. The source has that
+    /// For a part of the source: the bytes, and the file that they are from. The source has that
     /// file, and is checked against its digest; `content` names what is kept.
     pub chunk: Option<Chunk>,
-    /// Where from.
+    /// The source.
     pub source: CopySource,
     /// Tells the partial data of one try from another's: instance and a drawn number.
     pub nonce: String,
-    /// Bandwidth to keep to.
+    /// The bandwidth to keep to.
     pub limit: Option<BitsPerSecond>,
 }
 
-/// Where a copy comes from.
+/// The origin of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopySource {
     /// The site that has it.
     pub site: SiteName,
-    /// Where it is there.
+    /// The place of the file there.
     pub place: FilePlace,
 }
 
-/// How a copy is doing.
+/// The state of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyStatus {
     /// No process and no data under this nonce.
@@ -40,18 +40,18 @@ pub enum CopyStatus {
         /// Bytes that arrived.
         done: Bytes,
     },
-    /// Whole, checked and in the content store.
+    /// Complete, checked and in the content store.
     Complete,
     /// The process ended without completing; partial data may remain.
     Failed {
-        /// Whose fault, as far as it is known.
+        /// The party at fault, as far as it is known.
         blame: CopyBlame,
-        /// What happened.
+        /// The message about it.
         detail: String,
     },
 }
 
-/// Whose fault a failed copy is.
+/// The party at fault for a failed copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyBlame {
     /// The source could not be read, is short or has another digest: try another replica.

@@ -12,28 +12,28 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::SiteError;
 
-/// A reservation that is asked for, or that one is to become.
+/// A request for a reservation, or for a change of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaggedReservationRequest {
-    /// Whose it is.
+    /// The tag of the reservation.
     pub tag: ReservationTag,
-    /// Which of the orders for this tag it is, from 1. A site that changes a reservation in place
-    /// changes nothing for an order that comes after a later one.
+    /// The number of the request under this tag, from 1. A site that changes a reservation in place
+    /// ignores a request that comes after a later one.
     pub number: u32,
-    /// What is asked.
+    /// The terms that are requested.
     pub request: ReservationRequest,
-    /// A new one is kept for so long unless it is confirmed.
+    /// An offer stands for this long unless it is confirmed.
     pub keep_for: DurationMs,
 }
 
 /// A reservation as its site shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationSeen {
-    /// When, by the site's clock.
+    /// The span, by the site's clock.
     pub span: Span,
-    /// How much.
+    /// The resources.
     pub resources: Resources,
-    /// It does not end by itself before its time.
+    /// True if it does not end by itself before its time.
     pub confirmed: bool,
 }
 
@@ -41,8 +41,8 @@ pub struct ReservationSeen {
 const SECOND: DurationMs = DurationMs(1_000);
 
 impl ReservationSeen {
-    /// The start that was granted, of what was asked for with this window: of a window within a
-    /// second the site may have reserved all of that.
+    /// Returns the start that was granted for a request with this window: if the window begins
+    /// within a second, the site may have reserved from the beginning of that.
     pub fn start(&self, window: StartWindow) -> Timestamp {
         let begins_within = window.earliest.since(self.span.from) < SECOND;
         if begins_within {
@@ -52,46 +52,46 @@ impl ReservationSeen {
         }
     }
 
-    /// Whether it is this one, as far as a site tells that counts in seconds.
+    /// Returns true if it has this span, as far as a site can say that counts in seconds.
     pub fn is_of(&self, span: Span) -> bool {
         let apart = |one: Timestamp, other: Timestamp| one.since(other).max(other.since(one));
         apart(self.span.from, span.from) < SECOND && apart(self.span.to, span.to) < SECOND
     }
 }
 
-/// What a site does that grants reservations: a grant is a lease, which ends by itself unless it
-/// is confirmed in time. Starts are the site's time. The site enforces what it has promised.
+/// The reservations of a site that grants them. A site makes an offer, which ends by itself unless
+/// it is confirmed in time. Starts are the site's time. The site enforces its reservations.
 #[async_trait]
 pub trait Reservations: Send + Sync {
-    /// Reserves, or says when the same may be granted. Repeated under a tag that has a
-    /// reservation, it answers with that.
+    /// Reserves, or says when the same may be granted. If the tag has a reservation
+    /// already, answers with that.
     async fn request(
         &self,
         order: &TaggedReservationRequest,
     ) -> Result<ReservationAnswer, SiteError>;
 
-    /// Changes a reservation, or leaves it as it is; `None`: there is none with that tag.
+    /// Changes a reservation, or leaves it as it is; `None` if there is none with that tag.
     async fn modify(
         &self,
         order: &TaggedReservationRequest,
     ) -> Result<Option<ReservationAnswer>, SiteError>;
 
-    /// Keeps an unconfirmed reservation for so long from now; `false`: it has ended.
+    /// Lets an offer stand for this long from now; `false` if it has ended.
     async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError>;
 
-    /// Keeps a reservation that would have ended by itself; `false`: it has.
+    /// Confirms an offer, which would end by itself; `false` if it has ended.
     async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError>;
 
-    /// Gives a reservation up; `false`: there is none with that tag.
+    /// Cancels a reservation; `false` if there is none with that tag.
     async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError>;
 
     /// Looks for a reservation by its tag.
     async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError>;
 
-    /// All reservations, of any instance.
+    /// Lists all reservations, of any instance.
     async fn list(&self) -> Result<ReservationsByTag, SiteError>;
 
-    /// The longest slots of free time within a span, at most so many, the earliest first.
+    /// Lists the longest slots of free time within a span, at most `most`, the earliest first.
     async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError>;
 }
 

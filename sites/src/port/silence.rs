@@ -1,15 +1,15 @@
-//! An answer of which one source is missing.
+//! An answer that lacks one source.
 
 use std::fmt;
 
 use cospan_domain::units::DurationMs;
 
-/// A resource manager that does not answer.
+/// The silence of a batch system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartialAnswer {
-    /// How old its latest answer is; `None`: it has not given any.
+    /// The age of its latest answer; `None` if it has not given any.
     pub age: Option<DurationMs>,
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     pub why: String,
 }
 

@@ -1,29 +1,29 @@
-//! What users send, on its way to a site.
+//! Files that users send, on their way to a site.
 
 use std::sync::Arc;
 
 use cospan_domain::units::Bytes;
 
-/// The folder for it, below the site's file root.
+/// The folder for them, below the site's file root.
 pub const UPLOADS: &str = "uploads";
 
 /// A step in bringing a file to a site, or in taking it away.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UploadStep {
-    /// Appends to the file; at its beginning it is begun anew. Said twice, it is done once.
+    /// Appends to the file; at offset 0 it is begun anew. Repeating a step changes nothing.
     Append {
-        /// Its name in [`UPLOADS`].
+        /// The name of the file in [`UPLOADS`].
         name: Arc<str>,
-        /// So many bytes are there.
+        /// The bytes that are there already.
         offset: Bytes,
-        /// What comes next.
+        /// The bytes that follow.
         bytes: Vec<u8>,
-        /// That was all: it is durable once this is answered.
+        /// True for the last step: the file is durable once this is answered.
         last: bool,
     },
-    /// Removes the file; fine if it is not there.
+    /// Removes the file; a missing one is no error.
     Remove {
-        /// Its name in [`UPLOADS`].
+        /// The name of the file in [`UPLOADS`].
         name: Arc<str>,
     },
 }

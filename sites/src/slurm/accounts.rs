@@ -1,9 +1,8 @@
-//! What Slurm's accounting keeps of jobs that Slurm itself does not know any more.
+//! Slurm's accounting, which keeps jobs that Slurm itself does not know any more.
 //!
-//! Slurm forgets a job some minutes after its end. Who comes later than that, and finds no last
-//! word of the wrapper, learns from the accounts whether it was preempted, its node failed, or
-//! its time was over. Each attempt is asked about once, and where nobody keeps accounts nothing
-//! is asked again.
+//! Slurm forgets a job some minutes after its end. If we ask later than that, and find no record of
+//! the wrapper, the accounts say whether it was preempted, its node failed, or its time was over.
+//! Each attempt is asked about once, and if nobody keeps accounts we do not ask again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,20 +12,20 @@ use super::SlurmSite;
 use super::queue::SlurmJob;
 use crate::agent::AgentRequest;
 
-/// The most attempts that one question names.
+/// The most attempts that one query names.
 const ASKED_MAX: usize = 64;
 
-/// What was asked and heard.
+/// The attempts asked about, and the jobs found.
 #[derive(Debug, Default)]
 pub(super) struct SlurmAccounting {
-    /// Nobody keeps any.
+    /// True if nobody keeps accounts.
     unkept: bool,
     asked: BTreeSet<AttemptTag>,
     kept: BTreeMap<AttemptTag, SlurmJob>,
 }
 
 impl SlurmAccounting {
-    /// The attempt is removed.
+    /// Forgets an attempt that is removed.
     pub(super) fn forget(&mut self, tag: AttemptTag) {
         self.asked.remove(&tag);
         self.kept.remove(&tag);
@@ -34,8 +33,8 @@ impl SlurmAccounting {
 }
 
 impl SlurmSite {
-    /// What the accounts say of these attempts, which Slurm does not know and which left no
-    /// last word. Accounts that do not answer are no reason to know nothing of the rest.
+    /// Returns what the accounts say of these attempts, which Slurm does not know and which
+    /// recorded no end. Accounts that do not answer are no reason to know nothing of the rest.
     pub(super) async fn accounts_of(&self, lost: &[AttemptTag]) -> Vec<SlurmJob> {
         let ask: Vec<AttemptTag> = {
             let accounts = &self.heard().accounts;
@@ -74,7 +73,7 @@ impl SlurmSite {
     }
 }
 
-/// Reads a line of `sacct`: number, state, processors, times of submission, start and end,
+/// Parses a line of `sacct`: number, state, processors, times of submission, start and end,
 /// directory, name. `None` if it is none of these attempts', or not over.
 fn read(line: &str, root: &str, asked: &[AttemptTag]) -> Option<SlurmJob> {
     let mut fields = line.splitn(8, '|');

@@ -1,7 +1,7 @@
-//! What Slurm has promised and what runs there, and so what is free later.
+//! Reservations and running jobs in Slurm, and so what is free later.
 //!
-//! It is a forecast: jobs end earlier than they say, and of those of others Slurm may tell nothing.
-//! Who reserves by it is told by Slurm itself whether that was right.
+//! This is a forecast: jobs end earlier than they say, and Slurm may not show those of others. When
+//! we reserve by it, Slurm itself says whether it was right.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::hosts::hosts;
 use super::queue::{PartitionLoad, default_partition};
 use crate::agent::AgentAnswer;
 
-/// What is out of order is taken to be so for that long.
+/// The time for which nodes that are out of order are assumed to stay so.
 const OUT_OF_ORDER: DurationMs = DurationMs::from_secs(86_400);
 
-/// By this flag an unconfirmed reservation of ours is known: Slurm ends it if nobody uses it.
+/// The flag that marks an unconfirmed reservation of ours: Slurm ends it if nobody uses it.
 const UNCONFIRMED: &str = "PURGE_COMP";
 
 /// A reservation of anybody.
@@ -25,11 +25,11 @@ const UNCONFIRMED: &str = "PURGE_COMP";
 pub(super) struct Booked {
     pub(super) name: Arc<str>,
     pub(super) span: Span,
-    /// As many as its cores have.
+    /// The processors of its cores.
     pub(super) processors: u32,
-    /// It does not end by itself before its time.
+    /// True if it does not end by itself before its time.
     pub(super) confirmed: bool,
-    /// Its partition, if it has one.
+    /// The partition, if the reservation names one.
     pub(super) partition: Option<Arc<str>>,
     nodes: Option<BTreeSet<String>>,
 }
@@ -53,7 +53,7 @@ struct PartitionNodes {
     threads: u32,
 }
 
-/// What is promised and what runs.
+/// Reservations and running jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SlurmBookings {
     pub(super) reserved: Vec<Booked>,
@@ -61,7 +61,7 @@ pub(super) struct SlurmBookings {
     members: Vec<PartitionNodes>,
 }
 
-/// Seconds since 1970; of a time that is not known none.
+/// Parses seconds since 1970; `None` if the time is not known.
 fn seconds(text: &str) -> Option<Timestamp> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let seconds: u64 = text.parse().ok().filter(|_| is_number)?;
@@ -73,7 +73,7 @@ fn named(text: &str) -> Option<Arc<str>> {
 }
 
 impl Booked {
-    /// Reads a line of `scontrol -o show reservation`, with times in seconds. `None` if it does
+    /// Parses a line of `scontrol -o show reservation`, with times in seconds. `None` if it does
     /// not say when, or how much.
     fn read(line: &str) -> Option<Self> {
         let field = |name: &str| {
@@ -104,12 +104,12 @@ impl Booked {
         })
     }
 
-    /// How long it is.
+    /// Returns its length.
     pub(super) fn length(&self) -> DurationMs {
         self.span.to.since(self.span.from)
     }
 
-    /// Whether its name is a tag of a control plane.
+    /// Returns true if its name is a tag of a control plane.
     pub(super) fn is_ours(&self) -> bool {
         self.tag().is_some()
     }
@@ -118,14 +118,14 @@ impl Booked {
         self.name.parse().ok()
     }
 
-    /// Whether it has begun, and not ended.
+    /// Returns true if it has begun, and not ended.
     fn is_on(&self, now: Timestamp) -> bool {
         self.span.from <= now && now < self.span.to
     }
 }
 
 impl OccupyingJob {
-    /// Reads a line of `squeue`: processors, end, reservation, nodes.
+    /// Parses a line of `squeue`: processors, end, reservation, nodes.
     fn read(line: &str) -> Option<Self> {
         let mut fields = line.splitn(4, '|');
         let mut next = || fields.next();
@@ -142,8 +142,8 @@ impl OccupyingJob {
     }
 }
 
-/// Of so many processors on some nodes the share that is on others, too; all where that is not
-/// known.
+/// Returns the share of these processors that lies on the other nodes, too;
+/// all if that is not known.
 fn share(
     processors: u32,
     nodes: &Option<BTreeSet<String>>,
@@ -161,8 +161,8 @@ fn share(
 }
 
 impl SlurmBookings {
-    /// What an answer tells of it. A line that cannot be read is passed over: Slurm refuses what is not
-    /// free.
+    /// Parses the lines of an answer. One that cannot be read is skipped: Slurm
+    /// refuses what is not free.
     pub(super) fn read(answer: &AgentAnswer) -> Self {
         let members = answer.all("members").filter_map(|line| {
             let mut fields = line.splitn(3, '|');
@@ -207,7 +207,7 @@ impl SlurmBookings {
         (!nodes.is_empty()).then_some(nodes)
     }
 
-    /// The fewest processors that a core of a partition has.
+    /// Returns the fewest processors that a core of a partition has.
     pub(super) fn per_core(&self, partition: Option<&str>) -> u32 {
         self.members(partition)
             .map(|(_, threads)| threads)
@@ -220,7 +220,7 @@ impl SlurmBookings {
         self.reserved.iter().find(|booked| &*booked.name == name)
     }
 
-    /// What runs in a reservation.
+    /// Returns the processors of jobs that run in a reservation.
     fn used(&self, name: &str) -> u32 {
         let inside = self
             .running
@@ -231,7 +231,7 @@ impl SlurmBookings {
             .fold(0, u32::saturating_add)
     }
 
-    /// What is idle in a reservation: nothing before it begins.
+    /// Returns the idle processors of a reservation: none before it begins.
     pub(super) fn idle_in(&self, name: &str, now: Timestamp) -> u32 {
         let on = self.find(name).filter(|booked| booked.is_on(now));
         on.map_or(0, |booked| {
@@ -239,7 +239,7 @@ impl SlurmBookings {
         })
     }
 
-    /// What is idle in a partition now, and kept for who has reserved it.
+    /// Returns the idle processors of a partition that are kept for those who reserved them.
     pub(super) fn kept(&self, partition: Option<&str>, now: Timestamp) -> u32 {
         let nodes = self.nodes(partition);
         self.reserved
@@ -248,7 +248,7 @@ impl SlurmBookings {
             .fold(0, u32::saturating_add)
     }
 
-    /// What is free of a partition from now on, as far as is known; `total`: all other kinds of it.
+    /// Forecasts what is free of a partition from now on; `total` has all other kinds of resources.
     pub(super) fn timeline(
         &self,
         partition: Option<&str>,
@@ -276,7 +276,7 @@ impl SlurmBookings {
             book(span, share(booked.processors, &booked.nodes, &nodes))?;
         }
         for job in self.running.iter().filter(|job| !self.is_counted(job, now)) {
-            // What is overdue ends any moment.
+            // A job that is overdue may end any moment.
             let until = job.until.unwrap_or(now + OUT_OF_ORDER).max(now);
             book(
                 Span::new(now, until),
@@ -286,13 +286,13 @@ impl SlurmBookings {
         Ok(timeline)
     }
 
-    /// Whether a job runs on what is counted as reserved.
+    /// Returns true if a job runs on processors that are counted as reserved.
     fn is_counted(&self, job: &OccupyingJob, now: Timestamp) -> bool {
         let inside = job.reservation.as_deref().and_then(|name| self.find(name));
         inside.is_some_and(|booked| booked.is_on(now))
     }
 
-    /// How what is idle in a partition ebbs away, where anybody reserved anything.
+    /// Returns the times at which idle resources of a partition drop, if anybody reserved anything.
     pub(super) fn ebbs(
         &self,
         partition: Option<&str>,
@@ -303,7 +303,7 @@ impl SlurmBookings {
         if self.reserved.is_empty() {
             return Vec::new();
         }
-        // More than eight kinds of resources: nothing is said of later.
+        // With more than eight kinds of resources nothing is said about later.
         let timeline = self.timeline(partition, load, idle, now);
         timeline
             .map(|timeline| ebbs(&timeline, idle, now))
@@ -311,7 +311,7 @@ impl SlurmBookings {
     }
 }
 
-/// The partition that is reserved in, by its name.
+/// Returns the name of the partition to reserve in.
 pub(super) fn partition<'a>(answer: &'a AgentAnswer, own: Option<&'a str>) -> Option<&'a str> {
     own.or_else(|| default_partition(answer.all("load")))
 }

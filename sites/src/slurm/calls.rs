@@ -19,7 +19,7 @@ use crate::port::{
 use crate::wrapper::parameters::{WrapperPace, encode_go_for_site, first_of_void, written};
 use crate::wrapper::{SCRIPT, script_name, state};
 
-/// What `sbatch` gets: a script that hands on to the wrapper, because that must not be copied
+/// The script for `sbatch`: it calls the wrapper, because that must not be copied
 /// into the spool of every node.
 const STUB: &str = "#!/bin/sh\nwrapper=$1\nshift\nexec /bin/sh \"$wrapper\" \"$@\" batch\n";
 
@@ -51,7 +51,7 @@ impl SlurmSite {
                 .extend(values.iter().cloned());
         }
         let mut total = self.total();
-        // A job that waits for nodes which are drained now is not one that never fits.
+        // A job that waits for nodes which are drained now may fit later.
         total.processors = total.processors.min(load.whole);
         let word = |name: &str| setting(&answer, name).unwrap_or("?");
         Ok(SiteDescription {
@@ -73,7 +73,7 @@ impl SlurmSite {
         })
     }
 
-    /// Those that are ours.
+    /// Parses the jobs of an answer that are ours.
     pub(super) fn jobs(&self, answer: &AgentAnswer) -> Vec<SlurmJob> {
         let root = self.config.root.to_str().unwrap_or_default();
         answer
@@ -92,7 +92,7 @@ impl SlurmSite {
         })
     }
 
-    /// What Slurm said of itself; it is asked if it never was.
+    /// Returns what Slurm reports of itself; asks it if it never was asked.
     pub(super) async fn known(&self) -> Result<SlurmFacts, SiteError> {
         let known = self.facts().clone();
         if let Some(facts) = known {
@@ -102,7 +102,7 @@ impl SlurmSite {
         Ok(self.facts().clone().unwrap_or_default())
     }
 
-    /// From TERM to KILL: shorter than Slurm gives a job itself.
+    /// Returns the time from TERM to KILL: shorter than what Slurm gives a job itself.
     async fn grace(&self) -> Result<DurationMs, SiteError> {
         Ok(grace(self.config.grace, self.known().await?.kill_wait))
     }
@@ -176,7 +176,7 @@ impl SlurmSite {
             .await?;
         let known = answer.last("number");
         let jobs = self.jobs(&answer).into_iter();
-        // What is over and never got its directory is nothing that could be adopted.
+        // A job that is over and never got its directory cannot be adopted.
         let ours =
             jobs.filter(|job| job.tag == tag && (job.is_active() || known == Some(&job.number)));
         let mut found = Vec::new();
@@ -224,7 +224,7 @@ impl SlurmSite {
         let verdict = answer.last("verdict").ok_or_else(|| {
             SiteError::OutcomeUnknown(format!("the decision of {tag} was not told"))
         })?;
-        // Only an open gate let in a payload that could replace it.
+        // Only an open gate let in a payload that could replace the decision.
         let decided = state::verdict(verdict, tag, &self.config.seal);
         Ok(decided.unwrap_or(GateState::Opened))
     }
@@ -234,7 +234,7 @@ impl SlurmSite {
     }
 
     pub(super) async fn end(&self, tag: AttemptTag) -> Result<(), SiteError> {
-        // After its grace the wrapper has said its last word, or never will.
+        // After its grace the wrapper has recorded its end, or never will.
         let patience = Duration::from_millis(self.grace().await?.0) + FILES_SETTLE;
         let told = self.told_to_end().get(&tag).map(|since| since.elapsed());
         let how = if told.is_some_and(|told| told > patience) {
@@ -248,7 +248,7 @@ impl SlurmSite {
         let answer = self.agent.ask(&words, self.void(tag)).await;
         self.forget_queue();
         answer?;
-        // Before this nobody may have heard of it, and its grace has not begun.
+        // Before this the request may not have arrived, and its grace has not begun.
         lasts(&mut self.told_to_end(), tag, true);
         Ok(())
     }
@@ -273,7 +273,7 @@ impl SlurmSite {
     }
 }
 
-/// What is to be known where Slurm does not find all processes of a job that it ends.
+/// Returns a note for people if Slurm does not find all processes of a job that it ends.
 fn untracked(tracking: Option<&str>) -> String {
     match tracking {
         None | Some("" | "proctrack/cgroup") => String::new(),

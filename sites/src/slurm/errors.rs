@@ -1,11 +1,11 @@
-//! What `sbatch` says when it does not submit, and `scontrol` when it does not reserve, as the
-//! port's kinds.
+//! Messages of `sbatch` when it does not submit, and of `scontrol` when it does not reserve, as
+//! the port's kinds of errors.
 
 use super::reservations::Did;
 use crate::port::SiteError;
 
-/// Parts of messages after which certainly nothing was submitted, and the site may well take
-/// it later: it was not reached, or does not know us at the moment.
+/// Parts of messages after which certainly nothing was submitted, and the site may well accept it
+/// later: it was not reached, or does not know us at the moment.
 const NOT_REACHED: [&str; 7] = [
     "Unable to contact slurm controller",
     "Connection refused",
@@ -16,7 +16,7 @@ const NOT_REACHED: [&str; 7] = [
     "Munge",
 ];
 
-/// Parts of messages that speak of a limit on what one may have at the site at a time.
+/// Parts of messages about a limit on what one may have at the site at a time.
 const FULL: [&str; 5] = [
     "MaxSubmit",
     "MaxJobCount",
@@ -25,7 +25,7 @@ const FULL: [&str; 5] = [
     "GrpSubmit",
 ];
 
-/// Parts of messages that speak of what an attempt asks for, which the site never has.
+/// Parts of messages about a demand of an attempt that the site never meets.
 const UNFIT: [&str; 11] = [
     "Requested node configuration is not available",
     "Requested partition configuration not available",
@@ -40,7 +40,7 @@ const UNFIT: [&str; 11] = [
     "TRES",
 ];
 
-/// Parts of messages that do so, unless the site's own configuration is what asks for it.
+/// Parts of messages about such a demand, unless the site's own configuration makes it.
 const UNFIT_OF_ITS_OWN: [&str; 4] = ["nvalid", "nrecognized option", "eservation", "permi"];
 
 /// Parts of messages after which it may have been submitted.
@@ -52,14 +52,14 @@ const LOST: [&str; 5] = [
     "Communication connection failure",
 ];
 
-/// What is known after `sbatch` ended with this code and these words; `has_own`: the attempt gave
-/// options of its own.
+/// Interprets the end of `sbatch` with this code and these words; `has_own`: the
+/// attempt has options of its own.
 pub(super) fn refused(code: i32, said: &[&str], has_own: bool) -> SiteError {
     let says = |parts: &[&str]| {
         said.iter()
             .any(|line| parts.iter().any(|part| line.contains(part)))
     };
-    // What is told in front of every line is no news.
+    // A prefix of every line is no news.
     let why = said
         .iter()
         .map(|line| line.strip_prefix("sbatch: error: ").unwrap_or(line));
@@ -78,8 +78,8 @@ pub(super) fn refused(code: i32, said: &[&str], has_own: bool) -> SiteError {
     }
 }
 
-/// The same of an attempt that was promised a start: its reservation may have gone, which is
-/// nobody's error.
+/// Corrects the error for an attempt with a reservation: that may have
+/// gone, which is nobody's error.
 pub(super) fn within(is_promised: bool, error: SiteError) -> SiteError {
     match error {
         SiteError::Refused(why) | SiteError::Unfit(why)
@@ -91,7 +91,7 @@ pub(super) fn within(is_promised: bool, error: SiteError) -> SiteError {
     }
 }
 
-/// What is known if a command was not answered.
+/// Interprets a command that was not answered.
 fn unanswered(command: &str, code: i32, said: &[&str], why: &str) -> Option<SiteError> {
     let says = |parts: &[&str]| {
         said.iter()
@@ -105,7 +105,7 @@ fn unanswered(command: &str, code: i32, said: &[&str], why: &str) -> Option<Site
     says(&NOT_REACHED).then(|| SiteError::NotSent(why.to_owned()))
 }
 
-/// Parts of messages that speak of what is not free at that time.
+/// Parts of messages about processors that are not free at that time.
 const BUSY: [&str; 4] = [
     "nodes are busy",
     "overlap",
@@ -113,10 +113,10 @@ const BUSY: [&str; 4] = [
     "Node count specification invalid",
 ];
 
-/// Parts of messages that speak of what the account may not do.
+/// Parts of messages about what the account may not do.
 const FORBIDDEN: [&str; 3] = ["Invalid user id", "ermission denied", "Access denied"];
 
-/// What `scontrol` did to a reservation that ended with this code and these words.
+/// Interprets what `scontrol` did to a reservation if it ended with this code and these words.
 pub(super) fn reservation_answer(code: Option<i32>, said: &[&str]) -> Result<Did, SiteError> {
     let says = |parts: &[&str]| {
         said.iter()

@@ -1,4 +1,4 @@
-//! What facts about a cluster mean, and what to do about what is wrong.
+//! Interprets facts about a cluster, and says what to do about those that are wrong.
 
 use cospan_domain::units::{Bytes, DurationMs};
 
@@ -8,36 +8,36 @@ use super::{BEFORE_KILL, SlurmConfig, grace};
 use crate::agent::AgentAnswer;
 use crate::port::SiteError;
 
-/// How something was found.
+/// The judgement on something that was checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindingVerdict {
-    /// As it should be.
+    /// It is as it should be.
     Good,
-    /// It works; somebody should look at it.
+    /// It works, but somebody should look at it.
     Odd,
     /// It does not work.
     Bad,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at.
+    /// The thing that was checked.
     pub what: &'static str,
-    /// How it was found.
+    /// The judgement.
     pub verdict: FindingVerdict,
-    /// What was found.
+    /// The facts, in words.
     pub found: String,
-    /// What to do; empty if nothing is to be done.
+    /// Advice for the operator; empty if nothing needs to be done.
     pub advice: String,
 }
 
 const DIRECTORY: &str = "directory";
 
-/// Less is too little for inputs and outputs.
+/// Less than this is too little for inputs and outputs.
 const LITTLE_DISK: Bytes = Bytes(1_000_000_000);
 
-/// Clocks may differ by so many milliseconds unnoticed, and by so many at all.
+/// Clocks may differ by this many milliseconds unnoticed, and by the next many at all.
 const SKEW_ODD_MS: u64 = 2_000;
 const SKEW_BAD_MS: u64 = 60_000;
 
@@ -55,7 +55,8 @@ const NO_MUNGE: &str =
 const NO_CONTROLLER: &str = "slurmctld does not answer: wait, or ask the cluster's operators; if other commands reach \
      it, slurm_conf names the wrong cluster";
 
-/// Parts of what Slurm's commands say, and what to do about it; the more particular first.
+/// Parts of messages of Slurm's commands, and what to do about them; the
+/// more particular ones first.
 const ADVICE: [(&str, &str); 22] = [
     ("Munge encode failed", NO_MUNGE),
     (
@@ -132,7 +133,7 @@ const ADVICE: [(&str, &str); 22] = [
     ),
 ];
 
-/// What to do about a message of Slurm's commands.
+/// Returns what to do about a message of Slurm's commands.
 pub fn advice(said: &str) -> &'static str {
     let known = ADVICE.iter().find(|(part, _)| said.contains(part));
     known.map_or("see what the same command says by hand", |(_, advice)| {
@@ -169,7 +170,7 @@ pub(super) fn bad(
     }
 }
 
-/// All that one look tells.
+/// Lists all findings of one look.
 pub(super) fn all(answer: &AgentAnswer, facts: &ProbedFacts, config: &SlurmConfig) -> Vec<Finding> {
     let partition = config.partition.as_deref();
     let mut all = vec![good(
@@ -320,7 +321,7 @@ fn account(facts: &ProbedFacts) -> Finding {
     }
 }
 
-/// What Slurm leaves of the time that a payload is to have when it is told to end.
+/// Checks how much time Slurm leaves a payload that is asked to end.
 fn ending(facts: &ProbedFacts, wanted: DurationMs) -> Finding {
     const WHAT: &str = "ending";
     let left = grace(wanted, facts.kill_wait);
@@ -394,7 +395,7 @@ fn clock(facts: &ProbedFacts) -> Finding {
     }
 }
 
-/// What a job saw of the root.
+/// Judges whether a job saw the root on its node.
 fn of_trial(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
     const WHAT: &str = "nodes";
     if let Some(node) = answer.last("seen_by") {
@@ -417,8 +418,8 @@ fn of_trial(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
     )
 }
 
-/// Adds what a job saw of the root, if one could be submitted. A node that has the root is
-/// better evidence than the kind of its file system.
+/// Adds whether a job saw the root, if one could be submitted. A node that has the root is better
+/// evidence than the kind of its file system.
 pub(super) fn add_trial(
     findings: &mut Vec<Finding>,
     tried: Result<AgentAnswer, SiteError>,
@@ -439,7 +440,7 @@ pub(super) fn add_trial(
     findings.push(nodes);
 }
 
-/// What became of a second session.
+/// Judges whether a second session could be opened.
 pub(super) fn of_bulk(failed: Option<String>) -> Finding {
     match failed {
         None => good("files", "have their own way there"),

@@ -1,5 +1,5 @@
-//! Whose the root of a cluster is: of one control plane at a time, as with sites of this machine.
-//! Where this machine has the root too it is locked; over a network the name in the file `owner`
+//! The owner of the root of a cluster: one control plane at a time, as with sites of this machine.
+//! If this machine has the root too, it is locked; over a network the name in the file `owner`
 //! counts, and whether its process lives if that is one of this machine.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,22 +10,22 @@ use crate::local::owner::{Hold, Owner};
 use crate::local::root::OwnedRoot;
 use crate::port::SiteError;
 
-/// How the root is held.
+/// The way in which the root is kept for us.
 #[derive(Debug)]
 pub(super) enum RootHold {
     /// By a lock.
     Here(Arc<Hold>),
-    /// By its name: `true` once that was written.
+    /// By the name in its file: `true` once that was written.
     There(Mutex<bool>),
 }
 
 impl SlurmSite {
-    /// Takes the root for its owner, before anything is done there. One that is not there now is
-    /// taken once it is.
+    /// Takes the root for its owner, before anything is done there. A root that is not
+    /// there now is taken once it is.
     ///
     /// # Errors
-    /// `Refused` if another control plane has it, with both names and the remedy; or it was not
-    /// reached.
+    /// `Refused` if another control plane has it, with both names and the
+    /// remedy; or it was not reached.
     pub async fn take(&self) -> Result<(), SiteError> {
         let Some(instance) = self.config.owner else {
             return Ok(());
@@ -44,7 +44,7 @@ impl SlurmSite {
         ))
     }
 
-    /// The same before it is asked for anything else: then it is a state of the site.
+    /// Takes the root before any other call: here another owner is a state of the site.
     pub(super) async fn keep(&self) -> Result<(), SiteError> {
         match self.take().await {
             Err(SiteError::Refused(why)) => Err(SiteError::OutOfOrder(why)),
@@ -59,7 +59,7 @@ impl SlurmSite {
             let Ok(root) = OwnedRoot::open(&path, &name) else {
                 return Ok(());
             };
-            // A file that is none is told by the agent.
+            // The agent reports something that is no file.
             if root.is_spoiled_file(crate::local::owner::OWNER) {
                 return Ok(());
             }
@@ -98,11 +98,11 @@ impl SlurmSite {
             return Err(self.not_alone(&why));
         }
         let text = ours.text().into_bytes();
-        // As a shell reads a file.
+        // A shell reads a file without its last line breaks.
         let seen = lines.join("\n").trim_end_matches('\n').to_owned();
         let words = ["own".to_owned(), text.len().to_string(), seen];
         let answer = self.agent.ask(&words, AgentRequest::bytes(text)).await?;
-        // Of two that found the same one only one is written down.
+        // If two found the same owner, only one of them is written down.
         let lines: Vec<&str> = answer.all("owner").collect();
         match Owner::parse(&lines.join("\n")) {
             Some(found) if found == *ours => {

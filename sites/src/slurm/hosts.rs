@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-/// The most hosts that a list is taken to be.
+/// The most hosts that a list may have.
 const HOSTS_MAX: usize = 1 << 17;
 
-/// The hosts of a list; `None` if it is none, or longer than any.
+/// Parses a list of hosts; `None` if it is none, or longer than any.
 pub(super) fn hosts(list: &str) -> Option<BTreeSet<String>> {
     let mut hosts = BTreeSet::new();
     if matches!(list, "" | "(null)" | "None assigned") {
@@ -17,7 +17,7 @@ pub(super) fn hosts(list: &str) -> Option<BTreeSet<String>> {
     Some(hosts)
 }
 
-/// Its words: what is between commas that are in no brackets.
+/// Splits a list at the commas that are in no brackets.
 fn words(list: &str) -> Option<Vec<&str>> {
     let mut words = Vec::new();
     let mut begin = 0;
@@ -39,7 +39,7 @@ fn words(list: &str) -> Option<Vec<&str>> {
     is_whole.then_some(words)
 }
 
-/// Adds what a word stands for, behind what is before it.
+/// Adds the hosts that a word stands for, with `before` in front.
 fn expand(before: String, word: &str, hosts: &mut BTreeSet<String>) -> Option<()> {
     let Some((head, rest)) = word.split_once('[') else {
         hosts.insert(before + word);

@@ -1,4 +1,4 @@
-//! What an attempt is doing, from Slurm's word and the wrapper's files together.
+//! Determines what an attempt is doing, from Slurm's report and the wrapper's files together.
 
 use cospan_domain::units::DurationMs;
 
@@ -7,20 +7,20 @@ use crate::port::{AtGate, Observation, PartialAnswer};
 use crate::verdict::{AttemptEnd, BatchState, WrapperTraces, verdict};
 use crate::wrapper::evidence::{WrapperEvidence, observed};
 
-/// What is known of one attempt.
+/// The evidence about one attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AttemptKnowledge<'a> {
     /// Slurm's job: of several the one that has the directory, or may still get it.
     pub(super) job: Option<&'a SlurmJob>,
-    /// What its directory says, if it has one.
+    /// The content of its directory, if it has one.
     pub(super) evidence: Option<&'a WrapperEvidence>,
-    /// What its wrapper reads is still there.
+    /// True while the files that its wrapper reads are still there.
     pub(super) spooled: bool,
-    /// For a while it has been seen to be over, or to be what can never run.
+    /// True if for a while it has been seen to be over, or never to be able to run.
     pub(super) settled: bool,
-    /// It ended so long ago that Slurm's word is not waited for.
+    /// True if it ended so long ago that Slurm's report is not awaited.
     pub(super) overdue: bool,
-    /// Slurm was asked after its files were looked at.
+    /// True if Slurm was asked after its files were looked at.
     pub(super) asked_again: bool,
 }
 
@@ -31,7 +31,7 @@ impl AttemptKnowledge<'_> {
 
     fn left(&self) -> WrapperTraces {
         match (self.evidence, self.job) {
-            // Another's directory: this one waits behind it, and was not put back.
+            // The directory is another's: this job waits behind it, and was not put back.
             (Some(evidence), Some(job)) if job.word.is_in_queue() && !is_holder(evidence, job) => {
                 if evidence.left() == WrapperTraces::Void {
                     WrapperTraces::Void
@@ -44,14 +44,14 @@ impl AttemptKnowledge<'_> {
         }
     }
 
-    /// Whether what is awaited has had its time.
+    /// Returns true if whatever is awaited has had its time.
     fn is_settled(&self) -> bool {
         match self.word() {
             // A controller that forgot that it started this has its node end what still runs.
             BatchState::Waiting | BatchState::Requeued => {
                 self.asked_again && (self.settled || self.left().is_exit())
             }
-            // One that was told to end ends now, and Slurm will say who told it.
+            // A wrapper that was asked to end ends now, and Slurm will say by whom.
             BatchState::Running if self.left() == WrapperTraces::Terminated => self.overdue,
             BatchState::Running => self.asked_again,
             BatchState::Completing => self.overdue,
@@ -60,7 +60,7 @@ impl AttemptKnowledge<'_> {
     }
 }
 
-/// Whether Slurm says that a job waits whose wrapper has its directory.
+/// Returns true if Slurm says that a job waits although its wrapper has its directory.
 pub(super) fn is_back_in_queue(job: &SlurmJob, evidence: Option<&WrapperEvidence>) -> bool {
     job.word.is_in_queue() && evidence.is_some_and(|evidence| is_holder(evidence, job))
 }
@@ -73,7 +73,7 @@ fn is_holder(evidence: &WrapperEvidence, job: &SlurmJob) -> bool {
     holder == Some(&job.number)
 }
 
-/// Whether Slurm is to be asked once more: files tell what happened after it was asked.
+/// Returns true if Slurm must be asked once more: files show what happened after it was asked.
 pub(super) fn is_outdated(known: AttemptKnowledge<'_>) -> bool {
     let asks = matches!(
         known.word(),
@@ -82,7 +82,7 @@ pub(super) fn is_outdated(known: AttemptKnowledge<'_>) -> bool {
     asks && verdict(known.word(), known.left(), false) == AttemptEnd::Untold
 }
 
-/// What the attempt is doing.
+/// Determines what the attempt is doing.
 pub(super) fn judge(known: AttemptKnowledge<'_>) -> Observation {
     let over = known.job.is_some_and(|job| !job.is_active());
     // Slurm remembers a while longer what was removed.
@@ -97,16 +97,17 @@ pub(super) fn judge(known: AttemptKnowledge<'_>) -> Observation {
     }
 }
 
-/// What the attempt is doing as its files say it, while Slurm says nothing. What is over stays what
-/// Slurm said of it; what was ended from outside is not judged before Slurm says by whom; and what
-/// has left nothing is not known to be absent. `settled`: its last word was seen a while ago.
+/// Determines what the attempt is doing from its files alone, while Slurm is silent. An
+/// attempt that is over stays what Slurm said of it; one that was ended from outside waits
+/// until Slurm says by whom; and one that left nothing is not known to be absent. `settled`:
+/// its end was seen a while ago.
 pub(super) fn judge_in_silence(
     job: Option<&SlurmJob>,
     evidence: Option<&WrapperEvidence>,
     settled: bool,
     silence: &PartialAnswer,
 ) -> Observation {
-    // The same each time: what changes is news.
+    // The text stays the same each time: a change would be news.
     let said = || format!("Slurm does not answer: {}", silence.why);
     let unknown = || Observation::Unknown(said());
     let Some(evidence) = evidence else {
@@ -125,8 +126,8 @@ pub(super) fn judge_in_silence(
     }
 }
 
-/// Its processors are nobody else's from when Slurm started it, before its wrapper is at its gate:
-/// prologs and busy nodes take their time. Slurm tells the second; by the end of it they are held.
+/// Corrects since when the processors are its own: since Slurm started it, before its wrapper is at
+/// its gate (prologs and busy nodes take time). Slurm reports the second; at its end they are held.
 fn held_from_its_start(known: AttemptKnowledge<'_>, observed: Observation) -> Observation {
     let running = known.job.filter(|job| job.word == BatchState::Running);
     match (observed, running.and_then(|job| job.start_at)) {

@@ -1,4 +1,4 @@
-//! Where jobs may ask within a cluster: its partitions, and reservations of its administrators.
+//! The partitions of a cluster, and reservations of its administrators, in which jobs may run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::clock;
 use crate::port::{SiteError, SubmitRequest};
 
 impl SlurmSite {
-    /// Where jobs go that say nothing of it themselves, and how long they may run.
+    /// Returns the partition for jobs that name none, and how long jobs may run in each.
     pub(super) fn lanes(&self, answer: &AgentAnswer) -> SitePartitions {
         let config = &self.config;
         let own_partition = partition(answer, config.partition.as_deref());
@@ -61,7 +61,7 @@ impl SlurmSite {
         }
     }
 
-    /// Whether a reservation that an attempt names lasts for it, as far as is known.
+    /// Checks that a reservation that an attempt names lasts for it, as far as is known.
     pub(super) fn lasts(
         &self,
         lane: &PartitionAccount,

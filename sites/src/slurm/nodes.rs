@@ -1,4 +1,4 @@
-//! What Slurm says of its nodes and of the account, as what placement asks of a site.
+//! Slurm's reports of its nodes and of the account, as placement needs them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use cospan_domain::labels::{ANY, Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESS
 
 use crate::agent::AgentAnswer;
 
-/// A label that all sites under Slurm have: what is said for them alone is said for it.
+/// The label that all sites under Slurm have, so that jobs can have options for them alone.
 const LRM: (&str, &str) = ("lrm", "slurm");
 
-/// By which name disk is counted, in MB.
+/// The name by which disk is counted, in MB.
 pub(super) const DISK: &str = "disk_mb";
 
 /// A line of `sinfo`: nodes of a partition that are alike.
@@ -22,13 +22,13 @@ struct SinfoLine<'a> {
     memory_mib: u64,
     gres: &'a str,
     features: &'a str,
-    /// Disk for temporary files that Slurm counts.
+    /// Disk for temporary files that Slurm counts, in MiB.
     disk_mib: u64,
 }
 
 impl<'a> SinfoLine<'a> {
-    /// Partition, nodes, processors, megabytes of memory, generic resources and features of each,
-    /// and megabytes of its disk.
+    /// Parses partition, nodes, processors, megabytes of memory, generic resources and features of
+    /// each, and megabytes of its disk.
     fn read(line: &'a str) -> Option<Self> {
         let mut fields = line.splitn(6, '|');
         let mut next = || fields.next();
@@ -58,7 +58,7 @@ impl<'a> SinfoLine<'a> {
     }
 }
 
-/// A number that may have a `+` behind it, where it is the least of several.
+/// Parses a number that may have a `+` behind it if it is the least of several.
 pub(super) fn at_least(text: &str) -> u64 {
     text.trim_end_matches('+').parse().unwrap_or(0)
 }
@@ -72,7 +72,7 @@ fn all(answer: &AgentAnswer) -> impl Iterator<Item = SinfoLine<'_>> {
     answer.all("nodes").filter_map(SinfoLine::read)
 }
 
-/// Memory, graphics processors and disk of a partition, or of the default one.
+/// Returns memory, graphics processors and disk of a partition, or of the default one.
 pub(super) fn amounts(answer: &AgentAnswer, partition: Option<&str>) -> BTreeMap<Arc<str>, u64> {
     let mut memory = 0_u64;
     let mut gpus = 0_u64;
@@ -92,14 +92,14 @@ pub(super) fn amounts(answer: &AgentAnswer, partition: Option<&str>) -> BTreeMap
         .collect()
 }
 
-/// Whether Slurm counts disk of any node.
+/// Returns true if Slurm counts disk of any node.
 pub(super) fn counts_disk(answer: &AgentAnswer) -> bool {
     all(answer).any(|nodes| nodes.disk_mib > 0)
 }
 
-/// Its partitions, the features and kinds of GPU of its nodes, how many nodes the largest partition
-/// has and what the largest node, and the account's accounts and qualities of service: any, where
-/// Slurm tells of none.
+/// Returns the site's partitions, the features and kinds of GPU of its nodes, the number of nodes
+/// of the largest partition, the amounts of the largest node, and the account's accounts and
+/// qualities of service: any, if Slurm reports none.
 pub(super) fn labels(answer: &AgentAnswer) -> Labels {
     let mut labels = Labels::new();
     let mut add = |key: &str, value: &str| {
@@ -132,7 +132,7 @@ pub(super) fn labels(answer: &AgentAnswer) -> Labels {
     labels
 }
 
-/// How many nodes a partition has at most, and what one of them has.
+/// Returns how many nodes a partition has at most, and the most that one of them has.
 fn largest(answer: &AgentAnswer) -> [(&'static str, u64); 4] {
     let mut counts = BTreeMap::<&str, u64>::new();
     for nodes in all(answer) {
@@ -156,10 +156,10 @@ fn listed(values: &str) -> impl Iterator<Item = &str> {
         .filter(|value| !value.is_empty() && *value != "(null)")
 }
 
-/// Kinds of graphics processors among a node's resources, and how many of each:
-/// `gpu:2`, `gpu:tesla:2(S:0-1),other:1`.
+/// Parses the kinds of graphics processors among a node's resources, and how many of each: `gpu:2`,
+/// `gpu:tesla:2(S:0-1),other:1`.
 pub(super) fn graphics(gres: &str) -> impl Iterator<Item = (Option<&str>, u64)> {
-    // What stands in parentheses has commas of its own.
+    // The text in parentheses has commas of its own.
     let mut depth = 0_i32;
     gres.split(move |c: char| {
         depth += i32::from(c == '(') - i32::from(c == ')');

@@ -9,14 +9,14 @@ use cospan_domain::units::DurationMs;
 use super::SlurmConfig;
 use crate::port::{SiteError, SubmitRequest};
 
-/// Between the longest life of a wrapper and the limit that Slurm gets: with it Slurm never
-/// ends a payload that still has time.
+/// Added to the longest life of a wrapper to make the limit that Slurm gets: so Slurm never ends a
+/// payload that still has time.
 const MARGIN: DurationMs = DurationMs::from_secs(120);
 
-/// So long an attempt may wait at its gate, if it was to, however little its partition gives it.
+/// The least hold that an attempt with a hold gets, however little its partition gives it.
 const HOLD_LEAST: DurationMs = DurationMs::from_secs(120);
 
-/// Options that a job may give, with a value.
+/// Options that a job may have, with a value.
 const WITH_VALUE: &[&str] = &[
     "account",
     "acctg-freq",
@@ -66,15 +66,14 @@ const WITH_VALUE: &[&str] = &[
     "wckey",
 ];
 
-/// How a job chooses its partition, account and reservation.
+/// The ways in which a job chooses its partition, account and reservation.
 pub const LANES: PartitionOptions = PartitionOptions {
     partition: &["--partition=", "-p"],
     account: &["--account=", "-A"],
     reservation: &["--reservation="],
 };
 
-/// Options that say in their own way how much memory, and how many GPUs: what an attempt says of
-/// it as a total is left out then.
+/// Options that set memory, or GPUs, in their own way: the total of the attempt is left out then.
 const OF_MEMORY: [&str; 3] = ["mem", "mem-per-cpu", "mem-per-gpu"];
 const OF_GPUS: [&str; 5] = [
     "gpus",
@@ -84,7 +83,7 @@ const OF_GPUS: [&str; 5] = [
     "gres",
 ];
 
-/// Options that a job may give, without one.
+/// Options that a job may have, without a value.
 const FLAGS: [&str; 8] = [
     "contiguous",
     "exclusive",
@@ -109,11 +108,11 @@ const SHORT: [(&str, &str); 9] = [
     ("-m", "distribution"),
 ];
 
-/// Longest name of a job that is shown.
+/// The longest name of a job that is shown, in characters.
 const NAME_MAX: usize = 40;
 
-/// What Slurm calls an attempt: the job's own name, for people, and the tag, so that nothing else
-/// is ever called so. Commas and bars have meanings of their own to Slurm's commands.
+/// Returns the name of an attempt in Slurm: the job's own name, for people, and the tag, so that
+/// nothing else ever has this name. Commas and bars have meanings of their own to Slurm's commands.
 pub(super) fn name(order: &SubmitRequest) -> String {
     let name: String = order
         .name
@@ -135,10 +134,10 @@ pub(super) fn name(order: &SubmitRequest) -> String {
     }
 }
 
-/// The options of one attempt.
+/// Returns the options of one attempt.
 ///
 /// # Errors
-/// `Unfit` if the job gives one that it may not give.
+/// `Unfit` if the job has one that is not allowed.
 pub(super) fn options(
     config: &SlurmConfig,
     order: &SubmitRequest,
@@ -146,7 +145,7 @@ pub(super) fn options(
     limits: AttemptLimits,
 ) -> Result<Vec<String>, SiteError> {
     let tag = order.tag;
-    // A percent sign would be the beginning of a pattern.
+    // A percent sign would begin a pattern.
     let log = format!("{root}/spool/{tag}/log").replace('%', "%%");
     let mut options = vec![
         "--no-requeue".to_owned(),
@@ -161,7 +160,7 @@ pub(super) fn options(
         format!("--time={}", limits.minutes),
     ];
     if order.begin_in > DurationMs::ZERO {
-        // Counted by Slurm's own clock.
+        // Slurm counts this by its own clock.
         options.push(format!(
             "--begin=now+{}seconds",
             order.begin_in.0.div_ceil(1_000)
@@ -174,14 +173,14 @@ pub(super) fn options(
         .map(passed_on)
         .collect::<Result<Vec<String>, _>>()?;
     options.extend(amounts(&order.resources, &own, limits.counts_disk)?);
-    // The job's own come last: they win over those of the site.
+    // The job's own options come last: they win over those of the site.
     options.extend(own);
-    // Who has been promised a start gets it in what was reserved for that, and nowhere else.
+    // An attempt with a reservation runs in that, and nowhere else.
     options.extend(order.reservation.map(|tag| format!("--reservation={tag}")));
     Ok(options)
 }
 
-/// What every job of a site gets, unless it says otherwise.
+/// Returns the options that every job of a site gets, unless it sets others.
 pub(super) fn of_site(config: &SlurmConfig) -> Vec<String> {
     let named = [
         ("partition", &config.partition),
@@ -198,20 +197,21 @@ pub(super) fn of_site(config: &SlurmConfig) -> Vec<String> {
         .collect()
 }
 
-/// What an attempt is given beside what it asks for.
+/// Limits that an attempt gets besides its resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AttemptLimits {
-    /// At its gate.
+    /// The longest time at its gate.
     pub(super) hold_max: DurationMs,
-    /// From the beginning of the wrapper to its end at the latest: what Slurm is told.
+    /// The limit that Slurm gets: from the beginning of the wrapper to its end at the latest.
     pub(super) minutes: u64,
-    /// Slurm counts disk of its nodes: it is asked for there. Elsewhere no node would do.
+    /// True if Slurm counts disk of its nodes, so that it may be requested.
+    /// Otherwise no node would do.
     pub(super) counts_disk: bool,
 }
 
-/// What an attempt gets where its partition gives a job so long at most. Slurm never starts what
-/// asks for more, so the wait at the gate is shortened first; what is then still too much, Slurm
-/// takes off the end of the payload, as it does to everybody.
+/// Returns the limits of an attempt if its partition gives a job `longest` at most. Slurm never
+/// starts a job that asks for more, so the wait at the gate is shortened first; if that is still
+/// too much, Slurm takes the rest off the end of the payload, as it does to everybody.
 pub(super) fn limits(
     config: &SlurmConfig,
     order: &SubmitRequest,
@@ -237,7 +237,7 @@ pub(super) fn limits(
         Some(longest) => {
             let left = DurationMs(longest.0.saturating_sub(later));
             let hold_max = order.hold_max.min(left.max(HOLD_LEAST));
-            // A partition's time is in whole minutes, and more than that never runs.
+            // A partition's time is in whole minutes, and a job that asks for more never runs.
             AttemptLimits {
                 hold_max,
                 minutes: (longest.0 / MINUTE).max(1),
@@ -252,7 +252,8 @@ pub(super) fn limits(
     }
 }
 
-/// Processors and what else Slurm counts, as totals of the attempt, beside what it says itself.
+/// Returns processors and what else Slurm counts, as totals of the
+/// attempt, besides its own options.
 fn amounts(
     resources: &Resources,
     own: &[String],
@@ -278,7 +279,7 @@ fn amounts(
     Ok(options)
 }
 
-/// As many as there are processors, unless the job gives each several.
+/// Returns as many as there are processors, unless the job gives several to each.
 fn tasks(processors: u32, own: &[String]) -> Result<u32, SiteError> {
     let Some(each) = value_of(own, "cpus-per-task") else {
         return Ok(processors);
@@ -294,7 +295,7 @@ fn tasks(processors: u32, own: &[String]) -> Result<u32, SiteError> {
     })
 }
 
-/// The value that the last of these words gives an option.
+/// Returns the value that the last of these options has for a name.
 fn value_of<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
     options.iter().rev().find_map(|option: &'o String| {
         option
@@ -304,10 +305,10 @@ fn value_of<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
     })
 }
 
-/// An option that a job gives itself, as the one word that `sbatch` gets.
+/// Checks an option of a job, and returns it as the one word that `sbatch` gets.
 ///
 /// # Errors
-/// `Unfit` if it is none that a job may give.
+/// `Unfit` if a job may not have it.
 pub fn passed_on(option: &Arc<str>) -> Result<String, SiteError> {
     let refused = |why: &str| {
         Err(SiteError::Unfit(format!(

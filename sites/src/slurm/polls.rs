@@ -1,11 +1,11 @@
-//! What attempts are doing: Slurm is asked as seldom as can be, the wrappers' files each time.
+//! Polls attempts: asks Slurm as seldom as possible, and reads the wrappers' files each time.
 //!
-//! While attempts wait or run, their files tell what happens to them next, and Slurm's word of
-//! a while ago does. It is asked again as soon as files say more than it did, or say of one that
-//! it may be over; and of what it has not said that it waits or runs.
+//! While attempts wait or run, their files show what happens to them next, and Slurm's report of a
+//! while ago is good enough. It is asked again as soon as files show more than it did, or that an
+//! attempt may be over; and about those of which it has not said that they wait or run.
 //!
-//! A Slurm that does not answer (see [`PartialAnswer`]) keeps no files from being read. It is left
-//! alone for as long as its word would have counted, and nothing is taken to be absent.
+//! If Slurm does not answer (see [`PartialAnswer`]), files are read all the same. It is left alone for as
+//! long as its report would have counted, and nothing is taken to be absent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
@@ -31,39 +31,39 @@ use crate::port::{PartialAnswer, SiteError, SiteStatus, SubmitRequest, Submitted
 use crate::verdict::BatchState;
 use crate::wrapper::evidence::WrapperEvidence;
 
-/// Between the moment at which Slurm is seen to have nothing that runs, and the last word on
-/// what left none: files of another machine appear late.
+/// The time from when Slurm is seen to run nothing of an attempt to the decision that its files say
+/// no more: files of another machine appear late.
 pub(super) const FILES_SETTLE: Duration = Duration::from_secs(10);
 
-/// So long Slurm's word on who ended an attempt is waited for.
+/// The longest that Slurm's report on who ended an attempt is awaited.
 const WORD_LATE: Duration = Duration::from_secs(60);
 
-/// Between a payload's own end and its being believed while Slurm does not answer: if Slurm ended
-/// it, its wrapper has been told by then, and said so.
+/// The time until a payload's own end is believed while Slurm does not answer: if Slurm ended it,
+/// its wrapper knows by then, and has recorded so.
 const ALONE: Duration = Duration::from_secs(10);
 
-/// What Slurm said last.
+/// The latest reports of Slurm.
 #[derive(Debug, Default)]
 pub(super) struct SlurmPoll {
     queue: Option<(Instant, Vec<SlurmJob>)>,
-    /// Of its nodes, and how many processors attempts of ours held then.
+    /// The load of its nodes, and how many processors our attempts had then.
     load: Option<(Instant, PartitionLoad, u32)>,
-    /// The same of each partition.
+    /// The load of each partition.
     loads: BTreeMap<Arc<str>, PartitionLoad>,
-    /// What is promised to anybody, as of then.
+    /// All reservations at that time.
     bookings: SlurmBookings,
-    /// When it last gave no answer, and why; `None` once it answers again.
+    /// The time when it last gave no answer, and why; `None` once it answers again.
     silent: Option<(Instant, String)>,
-    /// What the times of the site are.
+    /// The clock of the site.
     pub(super) time: SiteTime,
-    /// Since when the last word of an attempt has been seen.
+    /// The time since when the recorded end of an attempt has been seen.
     exited: BTreeMap<AttemptTag, Instant>,
-    /// What accounts say of what Slurm forgot.
+    /// The accounts of jobs that Slurm forgot.
     pub(super) accounts: SlurmAccounting,
 }
 
 impl SlurmPoll {
-    /// Whether its word of these attempts still does.
+    /// Returns true if its report on these attempts is still good enough.
     fn tells_of(&self, tags: &[AttemptTag], memory: Duration) -> bool {
         let goes_on =
             |job: &&SlurmJob| matches!(job.word, BatchState::Waiting | BatchState::Running);
@@ -78,13 +78,13 @@ impl SlurmPoll {
             })
     }
 
-    /// Why it has no answer, if it had none a moment ago.
+    /// Returns why it has no answer, if it had none a moment ago.
     fn silent_lately(&self, memory: Duration) -> Option<String> {
         let (at, why) = self.silent.as_ref()?;
         (at.elapsed() < memory).then(|| why.clone())
     }
 
-    /// How it is silent, for this reason.
+    /// Describes its silence, for this reason.
     fn silence(&self, why: String) -> PartialAnswer {
         let age = self.queue.as_ref().map(|(at, _)| at.elapsed());
         PartialAnswer {
@@ -99,7 +99,7 @@ impl SlurmPoll {
         self.load.is_some_and(|(at, ..)| at.elapsed() < memory)
     }
 
-    /// How much is left of a reservation, if it is known.
+    /// Returns how much is left of a reservation, if it is known.
     pub(super) fn left_of(&self, reservation: &str, now: Timestamp) -> Option<DurationMs> {
         let span = self.bookings.find(reservation)?.span;
         Some(span.to.since(span.from.max(now)))
@@ -109,14 +109,14 @@ impl SlurmPoll {
         self.queue.as_ref().map_or(&[], |(_, jobs)| jobs)
     }
 
-    /// Processors that attempts of ours took since its nodes were asked for.
+    /// Returns the processors that our attempts took since its nodes were last looked at.
     fn taken_since(&self) -> u32 {
         let then = self.load.map_or(0, |(_, _, ours)| ours);
         held(self.jobs()).saturating_sub(then)
     }
 
-    /// What nobody has, as far as we know: what attempts of ours took and gave back since its
-    /// nodes were asked for is known.
+    /// Estimates the load now: we know what our attempts took and freed since its
+    /// nodes were last looked at.
     fn load_now(&self) -> PartitionLoad {
         let Some((_, load, ours)) = self.load else {
             return PartitionLoad::default();
@@ -132,7 +132,7 @@ impl SlurmPoll {
     }
 }
 
-/// Processors that attempts hold.
+/// Returns the processors that attempts use.
 fn held(jobs: &[SlurmJob]) -> u32 {
     jobs.iter()
         .filter(|job: &&SlurmJob| job.is_active() && !job.word.is_in_queue())
@@ -140,7 +140,7 @@ fn held(jobs: &[SlurmJob]) -> u32 {
         .fold(0, u32::saturating_add)
 }
 
-/// Jobs that were known, and what was submitted or seen since.
+/// Adds jobs that were submitted or seen since to those that were known.
 fn with_others(mut known: Vec<SlurmJob>, since: &[SlurmJob]) -> Vec<SlurmJob> {
     let numbers: BTreeSet<String> = known.iter().map(|job| job.number.clone()).collect();
     known.extend(
@@ -152,7 +152,7 @@ fn with_others(mut known: Vec<SlurmJob>, since: &[SlurmJob]) -> Vec<SlurmJob> {
     known
 }
 
-/// For how long something has been so of an attempt, as these were noted; `None` if it is not so.
+/// Notes whether something is so of an attempt, and returns for how long; `None` if it is not so.
 pub(super) fn lasts(
     noted: &mut BTreeMap<AttemptTag, Instant>,
     tag: AttemptTag,
@@ -166,7 +166,7 @@ pub(super) fn lasts(
     Some(now.duration_since(*noted.entry(tag).or_insert(now)))
 }
 
-/// Why Slurm did not answer, if it was asked and did not.
+/// Returns why Slurm did not answer, if it was asked and did not.
 fn failure(answer: &AgentAnswer, seconds: &str) -> Option<String> {
     let why = answer.last("fail")?;
     let why = why.strip_prefix("unsent").unwrap_or(why).trim();
@@ -177,20 +177,20 @@ fn failure(answer: &AgentAnswer, seconds: &str) -> Option<String> {
     })
 }
 
-/// What a look is based on.
+/// The basis of a look.
 #[derive(Debug)]
 struct PollBasis {
-    /// The jobs as Slurm said last, if that does; else it is asked for them. While files are read
-    /// somebody may have that forgotten, who does something to the queue: that makes nothing unknown.
+    /// The jobs of Slurm's latest report, if that is good enough; otherwise Slurm is asked. They
+    /// are kept here because a change of the queue may drop that report while files are read.
     known: Option<Vec<SlurmJob>>,
-    /// The same of its nodes.
+    /// True if Slurm is asked about its nodes.
     asks_load: bool,
-    /// Files were seen before.
+    /// True if files were seen before.
     again: bool,
 }
 
 impl PollBasis {
-    /// The words of the request.
+    /// Returns the arguments of the request.
     fn words<'w>(&self, limit: &'w str) -> impl Iterator<Item = &'w str> + use<'w> {
         let parts = [(self.known.is_none(), "queue"), (self.asks_load, "load")];
         let asked = [(true, "status"), (true, limit)].into_iter().chain(parts);
@@ -216,7 +216,7 @@ impl SlurmSite {
         };
         let (mut status, again) = self.look(tags, first).await?;
         if !again.is_empty() {
-            // What they were when Slurm was asked is older than what they left.
+            // Slurm's report on them is older than their files.
             let second = PollBasis {
                 known: None,
                 asks_load: false,
@@ -231,7 +231,7 @@ impl SlurmSite {
         Ok(status)
     }
 
-    /// Looks once; also gives the attempts that are to be looked at again.
+    /// Looks once; also returns the attempts that need a second look.
     async fn look(
         &self,
         tags: &[AttemptTag],
@@ -301,12 +301,12 @@ impl SlurmSite {
         ))
     }
 
-    /// So many seconds Slurm has to answer, in words.
+    /// Returns the seconds that Slurm has to answer, as an argument.
     fn limit(&self) -> String {
         (self.config.query.0 / 2_000).max(1).to_string()
     }
 
-    /// Reads what attempts left, and does not ask Slurm, which is silent for this reason.
+    /// Reads the files of attempts without asking Slurm, which is silent for this reason.
     async fn files_only(&self, tags: &[AttemptTag], why: String) -> Result<SiteStatus, SiteError> {
         let mut request = AgentRequest::default();
         tags.iter()
@@ -317,7 +317,7 @@ impl SlurmSite {
         Ok(self.in_silence(tags, &answer, why))
     }
 
-    /// Notes whether there is room for anything that is begun.
+    /// Notes whether there is room to begin anything.
     fn note_room(&self, answer: &AgentAnswer) {
         let words = answer
             .last("room")
@@ -339,7 +339,7 @@ impl SlurmSite {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
-    /// What files say of attempts while Slurm says nothing.
+    /// Observes attempts by their files alone, while Slurm is silent.
     fn in_silence(&self, tags: &[AttemptTag], answer: &AgentAnswer, why: String) -> SiteStatus {
         let (_, site_clock, left) = self.left(answer);
         let exited: BTreeMap<AttemptTag, _> = tags
@@ -372,7 +372,7 @@ impl SlurmSite {
         }
     }
 
-    /// What its clock shows, its time, and what attempts left, in an answer.
+    /// Reads what its clock shows, the corrected time, and the remains of attempts from an answer.
     fn left(
         &self,
         answer: &AgentAnswer,
@@ -384,13 +384,14 @@ impl SlurmSite {
         (shown, shown.map(|shown| time.steady(shown)), left)
     }
 
-    /// For how long the last word of an attempt has been seen.
+    /// Returns for how long the recorded end of an attempt has been seen.
     fn exited_for(&self, tag: AttemptTag, evidence: Option<&WrapperEvidence>) -> Option<Duration> {
         let has_exited = evidence.is_some_and(|evidence| evidence.exit.is_some());
         lasts(&mut self.heard().exited, tag, has_exited)
     }
 
-    /// Attempts that have left something, but no last word, and that Slurm does not know any more.
+    /// Lists attempts that left something, but no recorded end, and that
+    /// Slurm does not know any more.
     fn lost(
         &self,
         tags: &[AttemptTag],
@@ -413,7 +414,7 @@ impl SlurmSite {
             .collect()
     }
 
-    /// Keeps what Slurm said, if it was asked; its jobs, as far as they are known now.
+    /// Stores Slurm's report, if it was asked; returns its jobs, as far as they are known now.
     fn hear(
         &self,
         answer: &AgentAnswer,
@@ -460,12 +461,12 @@ impl SlurmSite {
         }
     }
 
-    /// Has Slurm asked at the next look: something was done to its queue.
+    /// Makes the next look ask Slurm, because its queue has changed.
     pub(super) fn forget_queue(&self) {
         self.heard().queue = None;
     }
 
-    /// Has Slurm asked when this attempt is looked at the next time: it is removed.
+    /// Makes the next look at this attempt ask Slurm, because it is removed.
     pub(super) fn forget_attempt(&self, tag: AttemptTag) {
         let mut heard = self.heard();
         if let Some((_, jobs)) = &mut heard.queue {
@@ -476,13 +477,13 @@ impl SlurmSite {
         heard.exited.remove(&tag);
     }
 
-    /// How long Slurm has been seen to have nothing of an attempt that runs.
+    /// Returns for how long Slurm has run nothing of an attempt.
     fn over_for(&self, tag: AttemptTag, is_over: bool) -> Option<Duration> {
         lasts(&mut self.over(), tag, is_over)
     }
 
-    /// What one more submission would find: what Slurm has idle, less what already waits for
-    /// it, and never more than we may use.
+    /// Returns what one more submission would find: what Slurm has idle, less what already waits
+    /// for it, and never more than we may use.
     fn idle(&self, jobs: &[SlurmJob], now: Timestamp) -> Resources {
         let heard = self.heard();
         let mut load = heard.load_now();
@@ -512,7 +513,7 @@ impl SlurmSite {
 }
 
 impl SlurmSite {
-    /// How what is idle ebbs away, as it is promised to others.
+    /// Returns the times at which idle resources drop, because others have reserved them.
     fn ebbs(&self, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
         let heard = self.heard();
         let Some((_, load, _)) = heard.load.filter(|_| self.config.reservation.is_none()) else {
@@ -523,8 +524,8 @@ impl SlurmSite {
             .ebbs(self.config.partition.as_deref(), load, idle, now)
     }
 
-    /// The same of each partition. In which of them our jobs are is not known: what waits, or
-    /// started since Slurm was asked, is taken to be in each.
+    /// Returns the same of each partition. We do not know in which our jobs are: those that wait,
+    /// or started since Slurm was asked, count in each.
     fn idle_in(&self, jobs: &[SlurmJob], now: Timestamp) -> BTreeMap<Arc<str>, Resources> {
         let waiting = jobs.iter().filter(|job| job.word == BatchState::Waiting);
         let waiting = waiting
@@ -567,7 +568,7 @@ fn takes_processors(job: &SlurmJob) -> bool {
     job.is_active() && job.word != BatchState::NeverRuns
 }
 
-/// Of several jobs under a tag the one that got the directory; until one has, one that may.
+/// Returns the one of several jobs under a tag that got the directory; until then, one that may.
 fn of_tag<'a>(
     jobs: &'a [SlurmJob],
     tag: AttemptTag,

@@ -1,4 +1,4 @@
-//! What there is at a cluster, before it is a site and whenever it does not work.
+//! Probes a cluster, before it is a site and whenever it does not work.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,27 +14,27 @@ use crate::exec::{Exec, ExecCommand, ExecLane, Work};
 use crate::local::root::nonce;
 use crate::port::SiteError;
 
-/// Longest that it takes to look at a cluster, and to wait for a job of one processor.
+/// The longest that looking at a cluster may take, with a job of one processor.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// A partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlurmPartition {
-    /// Its name.
+    /// The name of the partition.
     pub name: String,
-    /// It is where jobs go that name none.
+    /// True if jobs go here that name none.
     pub is_default: bool,
-    /// It takes jobs that may start.
+    /// True if it accepts jobs that may start.
     pub is_up: bool,
-    /// Longest run, in Slurm's words.
+    /// The longest run, in Slurm's words.
     pub time_limit: String,
-    /// Its nodes.
+    /// The number of its nodes.
     pub nodes: u64,
-    /// Processors of all its nodes: what is drained now comes back.
+    /// Processors of all its nodes: those of drained nodes come back.
     pub processors: u32,
-    /// Those of nodes that are in order.
+    /// Processors of nodes that are in order.
     pub in_order: u32,
-    /// Those that are free.
+    /// Processors that are free.
     pub idle: u32,
     /// Memory of all its nodes.
     pub memory: Bytes,
@@ -44,10 +44,10 @@ pub struct SlurmPartition {
     pub disk: Bytes,
 }
 
-/// What was found. What was not, is empty.
+/// The facts that were found. What was not found is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbedFacts {
-    /// The account that we are there.
+    /// The account that we have there.
     pub account: String,
     /// The host on which Slurm's commands work.
     pub host: String,
@@ -55,28 +55,28 @@ pub struct ProbedFacts {
     pub version: String,
     /// The cluster's own name.
     pub cluster: String,
-    /// From TERM to KILL of a job that it ends, if that is told.
+    /// The time from TERM to KILL of a job that it ends, if it says so.
     pub kill_wait: Option<DurationMs>,
-    /// How it finds the processes of a job.
+    /// The way in which it finds the processes of a job.
     pub process_tracking: String,
     /// All partitions that the account sees.
     pub partitions: Vec<SlurmPartition>,
-    /// The account's limits, as Slurm's accounting has them; `None` where there is none.
+    /// The account's limits, as Slurm's accounting has them; `None` if there is none.
     pub limits: Option<Vec<String>>,
     /// The directory.
     pub root: String,
-    /// Whether it is there.
+    /// True if the directory is there.
     pub root_is_there: bool,
     /// Kind of its file system.
     pub file_system: String,
-    /// What is free there.
+    /// The free space there.
     pub free: Bytes,
-    /// By how many milliseconds its clock is ahead of ours.
+    /// The milliseconds that its clock is ahead of ours.
     pub clock_ahead_ms: i64,
 }
 
 impl ProbedFacts {
-    /// The partition of this name, or the default one.
+    /// Returns the partition of this name, or the default one.
     pub fn partition(&self, name: Option<&str>) -> Option<&SlurmPartition> {
         self.partitions
             .iter()
@@ -87,17 +87,17 @@ impl ProbedFacts {
     }
 }
 
-/// A look at a cluster: facts, and what they mean.
+/// The result of a probe: facts, and what they mean.
 #[derive(Debug, Clone, Default)]
 pub struct Probed {
-    /// What there is.
+    /// The facts.
     pub facts: ProbedFacts,
-    /// What is well and what is not.
+    /// The judgements on them.
     pub findings: Vec<Finding>,
 }
 
-/// Looks at a cluster; `trial` has a job of one processor tell whether nodes see the root, which
-/// must be there. A root that is empty is the ordinary one, in the account's home directory.
+/// Probes a cluster; with `trial` a job of one processor checks that nodes see the root, which must
+/// be there. An empty root means the ordinary one, in the account's home directory.
 ///
 /// # Errors
 /// It was not reached.
@@ -141,7 +141,7 @@ pub async fn probe(
     Ok(Probed { facts, findings })
 }
 
-/// Whether contents of files have a way there.
+/// Checks that contents of files have a way there.
 async fn bulk(agent: &SiteAgent) -> Finding {
     let command = ExecCommand {
         work: Work::Program(vec!["true".into()]),
@@ -168,8 +168,8 @@ fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// By how much its clock is ahead: read in the middle of a short request, when others have
-/// made the connection.
+/// Measures by how much its clock is ahead: reads it in the middle of a short request, when others
+/// have made the connection.
 async fn clock_ahead(agent: &SiteAgent) -> Result<i64, SiteError> {
     let before = now_ms();
     let answer = agent
@@ -210,8 +210,8 @@ fn facts(answer: &AgentAnswer) -> ProbedFacts {
 }
 
 /// Adds up lines of `sinfo`: name, availability, time limit, processors as
-/// allocated/idle/other/total, nodes, megabytes of memory, other resources and megabytes of disk
-/// of each node.
+/// allocated/idle/other/total, nodes, megabytes of memory, other resources and
+/// megabytes of disk of each node.
 fn partitions<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<SlurmPartition> {
     let mut found: Vec<SlurmPartition> = Vec::new();
     for line in lines {

@@ -1,4 +1,4 @@
-//! Whether an account may have Slurm make reservations.
+//! Checks whether an account may have Slurm make reservations.
 
 use super::finding::{Finding, bad, good};
 use super::setting;
@@ -6,7 +6,7 @@ use crate::agent::AgentAnswer;
 
 const WHAT: &str = "promises";
 
-/// What the account may do that makes reservations, in words.
+/// Describes the right by which the account makes reservations, if it has one.
 fn right<'a>(answer: &'a AgentAnswer, account: &str) -> Option<&'a str> {
     let slurms = setting(answer, "SlurmUser").and_then(|user| user.split('(').next());
     if account == "root" || slurms == Some(account) {
@@ -17,7 +17,7 @@ fn right<'a>(answer: &'a AgentAnswer, account: &str) -> Option<&'a str> {
     level.next()
 }
 
-/// Whether starts can be promised there; `wanted`: the site is configured to.
+/// Checks whether the site can grant reservations; `wanted`: its configuration says so.
 pub(super) fn promises(answer: &AgentAnswer, account: &str, wanted: bool) -> Finding {
     match (right(answer, account), wanted) {
         (Some(right), true) => good(WHAT, format!("{account} may make reservations ({right})")),

@@ -1,4 +1,4 @@
-//! What Slurm says of its jobs and nodes.
+//! Slurm's reports on its jobs and nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use cospan_domain::units::Timestamp;
 use crate::port::InQueue;
 use crate::verdict::BatchState;
 
-/// One of our jobs.
+/// A job of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SlurmJob {
     pub(super) number: String,
     pub(super) tag: AttemptTag,
-    /// What Slurm says that it is doing, as it is and as what it means.
+    /// The state in Slurm's words; `word` is its meaning.
     pub(super) state: String,
     pub(super) word: BatchState,
-    /// Why it waits, or ended.
+    /// The reason why it waits, or ended.
     pub(super) reason: String,
     pub(super) processors: u32,
     pub(super) submitted_at: Timestamp,
-    /// When it started, or is expected to.
+    /// The time when it started, or is expected to.
     pub(super) start_at: Option<Timestamp>,
-    /// When it ended, or is expected to.
+    /// The time when it ended, or is expected to.
     pub(super) end_at: Option<Timestamp>,
 }
 
 impl SlurmJob {
-    /// As it waits.
+    /// Describes it as an attempt in the queue.
     pub(super) fn in_queue(&self) -> InQueue {
         let behind = lets_others_go_first(&self.reason).then(|| self.reason.as_str().into());
         InQueue {
@@ -37,14 +37,14 @@ impl SlurmJob {
         }
     }
 
-    /// Whether it may still do something.
+    /// Returns true if it may still do something.
     pub(super) fn is_active(&self) -> bool {
         self.word.is_active()
     }
 
-    /// Reads a line of `squeue`: number, state, reason, processors, times of submission, start
-    /// and end, directory, name, comment. `None` if it is another's: the comment is the tag, the
-    /// name ends with it, and the directory is the site's root.
+    /// Parses a line of `squeue`: number, state, reason, processors, times of submission, start and
+    /// end, directory, name, comment. `None` if it is another's: the comment is the tag, the name
+    /// ends with it, and the directory is the site's root.
     pub(super) fn read(line: &str, root: &str) -> Option<Self> {
         let mut fields = line.splitn(10, '|');
         let mut next = || fields.next();
@@ -77,8 +77,8 @@ impl SlurmJob {
     }
 }
 
-/// Reasons for which a job waits that no waiting removes. (Those of limits on each single job
-/// end in `PerJob` or `PerJobLimit`.)
+/// Reasons for waiting that no waiting removes. (Those of limits on each single job end in
+/// `PerJob` or `PerJobLimit`.)
 const NEVER: [&str; 13] = [
     "AccountNotAllowed",
     "BadConstraints",
@@ -95,8 +95,8 @@ const NEVER: [&str; 13] = [
     "ReservationDeleted",
 ];
 
-/// What Slurm's state and reason mean together. A state that is not known is that of something
-/// that may still run.
+/// Interprets Slurm's state and reason together. An unknown state is taken to be one of
+/// a job that may still run.
 pub(super) fn word(state: &str, reason: &str) -> BatchState {
     match state {
         "PENDING" | "RESV_DEL_HOLD" => waits(reason),
@@ -118,7 +118,7 @@ pub(super) fn word(state: &str, reason: &str) -> BatchState {
     }
 }
 
-/// A reason may go on behind its name: "BadConstraints, ..." or "(node list)".
+/// Returns the name of a reason, which may go on behind it: "BadConstraints, ..." or "(node list)".
 fn name_of(reason: &str) -> &str {
     reason
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -126,7 +126,7 @@ fn name_of(reason: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// Whether a job that waits for this may wait though what it asks for is idle: others are
+/// Returns true if a job with this reason may wait although what it asks for is idle: others are
 /// before it, or its account, or quality of service, has all that it may have.
 fn lets_others_go_first(reason: &str) -> bool {
     let name = name_of(reason);
@@ -151,23 +151,23 @@ fn seconds(text: &str) -> Option<Timestamp> {
         .map(|seconds| Timestamp(seconds.saturating_mul(1_000)))
 }
 
-/// Processors of a partition that takes work.
+/// Processors of a partition that accepts work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct PartitionLoad {
     pub(super) idle: u32,
     /// All but those of nodes that are out of order.
     pub(super) total: u32,
-    /// All of them: what is out of order or drained comes back.
+    /// All of them: nodes that are out of order or drained come back.
     pub(super) whole: u32,
 }
 
-/// The partition that jobs go to which name none.
+/// Returns the partition of jobs that name none.
 pub(super) fn default_partition<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     lines.find_map(|line| line.split('|').next()?.strip_suffix('*'))
 }
 
-/// Adds up the lines of `sinfo` that speak of a partition, or of the default one: name,
-/// availability, processors as allocated/idle/other/total. `None` if there is no such partition.
+/// Adds up the lines of `sinfo` about a partition, or the default one: name, availability,
+/// processors as allocated/idle/other/total. `None` if there is no such partition.
 pub(super) fn load<'a>(
     lines: impl Iterator<Item = &'a str>,
     partition: Option<&str>,
@@ -194,14 +194,14 @@ pub(super) fn load<'a>(
             let sum = found.get_or_insert_default();
             sum.total = sum.total.saturating_add(allocated).saturating_add(idle);
             sum.whole = sum.whole.saturating_add(whole);
-            // What is drained finishes its jobs, and starts none.
+            // A drained partition finishes its jobs, and starts none.
             sum.idle = sum.idle.saturating_add(if up == "up" { idle } else { 0 });
         }
     }
     found
 }
 
-/// The same of each partition.
+/// Returns the load of each partition.
 pub(super) fn loads<'a, L: Iterator<Item = &'a str>>(
     lines: impl Fn() -> L,
 ) -> BTreeMap<Arc<str>, PartitionLoad> {

@@ -1,4 +1,4 @@
-//! What attempts left at a cluster, and whether it may go.
+//! Remains of attempts at a cluster, for its removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,20 @@ use super::queue::SlurmJob;
 use crate::agent::{AgentAnswer, AgentRequest};
 use crate::port::SiteError;
 
-/// What one attempt left.
+/// The remains of one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remains {
     /// The attempt.
     pub tag: AttemptTag,
-    /// What it takes of the disk.
+    /// The disk space that they take.
     pub bytes: Bytes,
-    /// Slurm has a job of it that is not over.
+    /// True if Slurm has a job of it that is not over.
     pub is_live: bool,
 }
 
 impl SlurmSite {
-    /// What attempts of any control plane left below the root. Nothing is touched;
-    /// [`crate::port::Attempts::remove_attempt`] removes what is not live.
+    /// Lists the remains of attempts of any control plane below the root. Nothing is touched;
+    /// [`crate::port::Attempts::remove_attempt`] removes those that are not live.
     ///
     /// # Errors
     /// As for [`crate::port::Attempts::list_attempts`].

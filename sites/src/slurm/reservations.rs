@@ -1,8 +1,8 @@
-//! Reservations that Slurm makes for us, where the account may have it make any.
+//! Reservations that Slurm makes for us, if the account may have it make any.
 //!
-//! Slurm takes exact starts and says of others nothing: those at which it should have room are tried in
-//! turn. What it has made is read back before it counts. A reservation of cores is never changed:
-//! Slurm moves one over another without a word.
+//! Slurm accepts exact starts and suggests no others: those at which it should have room are tried
+//! in turn. A reservation is read back before it counts. A reservation of cores is never changed:
+//! Slurm moves one over another without a warning.
 
 use std::ops::ControlFlow;
 
@@ -23,24 +23,24 @@ use crate::port::{
     ReservationSeen, Reservations, ReservationsByTag, SiteError, TaggedReservationRequest,
 };
 
-/// So much longer than promised Slurm keeps a reservation: limits of jobs are whole minutes, and it
+/// Slurm keeps a reservation longer than agreed by this: limits of jobs are whole minutes, and it
 /// kills what runs in one that ends.
 const SLACK: DurationMs = DurationMs::from_secs(120);
 
-/// As many starts are tried for one request.
+/// The number of starts that are tried for one request.
 const TRIES: usize = 6;
 
-/// Where nothing is known of what Slurm refuses for, that much later is tried, then twice as much.
+/// If we do not know why Slurm refuses, the next try is this much later, then twice as much.
 const LATER: DurationMs = DurationMs::from_secs(600);
 
 const SECOND: u64 = 1_000;
 
-/// What `scontrol` did.
+/// The effect of a call of `scontrol`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Did {
-    /// What it was told.
+    /// It did what it was asked to.
     All,
-    /// Nothing: what is asked for is not free then.
+    /// Nothing: what is requested is not free then.
     Busy,
     /// Nothing: there is one of that name.
     Twice,
@@ -50,7 +50,7 @@ pub(super) enum Did {
     InUse,
 }
 
-/// What Slurm says of now and later.
+/// Slurm's report of now and later.
 struct Timetable {
     now: Timestamp,
     partition: Option<String>,
@@ -77,7 +77,7 @@ impl Booked {
     }
 }
 
-/// Whether what is reserved has all that is asked for, within its window.
+/// Returns true if a reservation has all that is requested, within its window.
 fn serves(seen: &ReservationSeen, request: &ReservationRequest) -> bool {
     let start = seen.start(request.window);
     request.window.contains(start)
@@ -85,7 +85,8 @@ fn serves(seen: &ReservationSeen, request: &ReservationRequest) -> bool {
         && seen.resources.processors >= request.resources.processors
 }
 
-/// A start in whole seconds, if there is one; the first second is reserved as a whole otherwise.
+/// Returns a start in whole seconds, if there is one; otherwise the first
+/// second is reserved as a whole.
 fn second(start: Timestamp, request: &ReservationRequest) -> Timestamp {
     let later = up(start);
     if later <= request.window.latest {
@@ -95,7 +96,7 @@ fn second(start: Timestamp, request: &ReservationRequest) -> Timestamp {
     }
 }
 
-/// The next time after this at which anything changes.
+/// Returns the next time after this at which anything changes.
 fn next_change(timeline: &Timeline, after: Timestamp) -> Option<Timestamp> {
     let span = Span::new(after, cospan_domain::reserve::timeline::FOREVER);
     let found: ControlFlow<Timestamp> = timeline.steps(span, |at, _| {
@@ -152,8 +153,8 @@ impl SlurmSite {
         })
     }
 
-    /// Whether Slurm can reserve what is asked for: processors alone, and memory where they bring
-    /// it along.
+    /// Returns true if Slurm can reserve these resources: processors alone, and
+    /// memory if they bring it along.
     async fn is_reservable(&self, wanted: &Resources) -> Result<bool, SiteError> {
         let counts_memory = self.known().await?.counts_memory;
         let comes_along = |name: &str| name == "memory_mb" && !counts_memory;
@@ -173,7 +174,7 @@ impl SlurmSite {
         self.control(&[verb.to_owned(), tag.to_string()]).await
     }
 
-    /// Has Slurm reserve from this second on, and reads what came of it; `None`: it has no room.
+    /// Makes Slurm reserve from this second on, and reads the result; `None` if it has no room.
     async fn reserve(
         &self,
         order: &TaggedReservationRequest,
@@ -250,7 +251,7 @@ impl SlurmSite {
     }
 }
 
-/// `HH:MM:SS`, in whole minutes.
+/// Formats a length as `HH:MM:SS`, in whole minutes.
 fn clock(length: DurationMs) -> String {
     let minutes = length.0.div_ceil(60 * SECOND).max(1);
     format!("{:02}:{:02}:00", minutes / 60, minutes % 60)
@@ -274,8 +275,8 @@ impl Reservations for SlurmSite {
         }
     }
 
-    /// Left as it is: one that has all that is asked for already serves, of another one Slurm would
-    /// have to be asked anew.
+    /// Changes nothing: a reservation that has all that is requested already serves; for any other
+    /// Slurm would need a new request.
     async fn modify(
         &self,
         order: &TaggedReservationRequest,
@@ -292,14 +293,14 @@ impl Reservations for SlurmSite {
         }))
     }
 
-    /// Before it begins none ends by itself.
+    /// No reservation ends by itself before it begins.
     async fn renew(&self, tag: ReservationTag, _: DurationMs) -> Result<bool, SiteError> {
         Ok(self.lease(tag).await?.is_some())
     }
 
     async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
         self.of_tag("confirm", tag).await?;
-        // Not by its word alone: a promise is made by this.
+        // Slurm's answer alone is not enough: this commits us.
         match self.lease(tag).await? {
             Some(seen) if seen.confirmed => Ok(true),
             Some(_) => Err(SiteError::OutcomeUnknown(format!(

@@ -1,11 +1,12 @@
-//! Lengths of time as Slurm writes them, and how long what says nothing of it may run.
+//! Lengths of time as Slurm writes them, and how long jobs without a limit of their own may run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cospan_domain::units::DurationMs;
 
-/// Minutes, `minutes:seconds`, `hours:minutes:seconds`, or `days-` and hours, minutes, seconds.
+/// Parses minutes, `minutes:seconds`, `hours:minutes:seconds`, or `days-`
+/// and hours, minutes, seconds.
 pub fn time(text: &str) -> Option<DurationMs> {
     let numbers = |text: &str| text.split(':').map(whole).collect::<Option<Vec<u64>>>();
     let (days, hours, minutes, seconds) = match text.split_once('-') {
@@ -42,8 +43,8 @@ fn whole(text: &str) -> Option<u64> {
         .then(|| text.parse().ok())?
 }
 
-/// By partition, from lines of `sinfo`: its default time, else its longest, if it has either.
-/// Lines are name, availability, processors, longest time, default time.
+/// Reads by partition, from lines of `sinfo`, its default time, or else its longest, if it has
+/// either. Lines are name, availability, processors, longest time, default time.
 pub(super) fn of_partitions<'a>(
     lines: impl Iterator<Item = &'a str>,
 ) -> BTreeMap<Arc<str>, DurationMs> {
@@ -62,7 +63,7 @@ pub(super) fn of_partitions<'a>(
         .collect()
 }
 
-/// The longest that a job may ask for, by partition, from the same lines.
+/// Reads the longest time that a job may ask for, by partition, from the same lines.
 pub(super) fn longest<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<Arc<str>, DurationMs> {
     lines
         .filter_map(|line: &'a str| {

@@ -1,6 +1,6 @@
-//! What the wrapper costs: a bare program, the same through wrapper and gate,
-//! and how many can be run per second. The gate is opened as soon as `ready`
-//! appears, without any control plane: the floor of whatever runs attempts here.
+//! Measures the cost of the wrapper: a bare program, the same through wrapper and gate, and how
+//! many can be run per second. The gate is opened as soon as `ready` appears, without any control
+//! plane: the floor of whatever runs attempts here.
 
 use std::error::Error;
 use std::fs;
@@ -22,24 +22,24 @@ use crate::port::{ExitCause, Go};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// How often it is looked for `ready`.
+/// The pause between two looks for `ready`.
 const LOOK_EVERY: Duration = Duration::from_micros(100);
 
-/// What was measured.
+/// The figures that were measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrapperCost {
     /// Median of `/bin/true` alone, in milliseconds.
     pub bare_program_ms: f64,
-    /// `/bin/true` alone, one after the other, a second.
+    /// Runs of `/bin/true` alone, one after the other, per second.
     pub spawn_per_s: f64,
     /// Median through wrapper and gate, less the bare program, in milliseconds.
     pub wrapper_ms: f64,
-    /// Wrappers a second, with so many at once.
+    /// Wrappers per second, by how many run at once.
     pub per_s: Vec<(usize, f64)>,
 }
 
 impl WrapperCost {
-    /// The best rate of all.
+    /// Returns the best rate of all.
     pub fn best_per_s(&self) -> f64 {
         self.per_s.iter().map(|(_, rate)| *rate).fold(0.0, f64::max)
     }
@@ -91,7 +91,7 @@ impl WrapperBench {
         })
     }
 
-    /// Prepares, spawns, opens the gate, waits; the time from spawn to end.
+    /// Prepares, spawns, opens the gate and waits; returns the time from spawn to end.
     fn wrapped(&self) -> Result<Duration> {
         let job = JobId(self.made.fetch_add(1, Ordering::Relaxed));
         let component = ComponentIndex(0);
@@ -116,7 +116,7 @@ impl WrapperBench {
         while !fs::read(directory.join("ready")).is_ok_and(|b| state::ready(&b, tag).is_some()) {
             std::thread::sleep(LOOK_EVERY);
         }
-        // As an adapter does, for which it costs next to nothing.
+        // An adapter does this, too; it costs next to nothing.
         fs::create_dir(directory.join("work"))?;
         fs::write(
             directory.join("go.tmp"),
@@ -162,7 +162,7 @@ impl WrapperBench {
     }
 }
 
-/// As in earnest.
+/// Makes a seal as in production.
 fn seal() -> Seal {
     Seal::new([0; 32], JobId(0))
 }
@@ -188,7 +188,7 @@ fn bare() -> Result<Duration> {
     Ok(started.elapsed())
 }
 
-/// Runs `one` again and again on so many threads; times of all, and the rate.
+/// Runs `one` again and again on `at_once` threads; returns the times of all, and the rate.
 fn repeat(
     at_once: usize,
     length: Duration,

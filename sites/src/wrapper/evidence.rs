@@ -1,4 +1,4 @@
-//! What the files of one attempt say.
+//! Evaluates the files of one attempt.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use super::state::{self, ProcessName, ReadyFile};
 use crate::port::{AtGate, ExitCause, GateState, InQueue, Observation, PayloadBegin, PayloadExit};
 use crate::verdict::{AttemptEnd, WrapperTraces};
 
-/// Numbers of the signals with which batch systems end jobs.
+/// The numbers of the signals with which batch systems end jobs.
 const KILL: i32 = 9;
 const TERM: i32 = 15;
 
-/// What is found under the name of a state file.
+/// Whatever is found under the name of a state file.
 #[derive(Debug)]
 pub(crate) enum EvidenceFile<'f> {
-    /// A file: its content, and when it was written.
+    /// A file: its content, and the time when it was written.
     File(Cow<'f, [u8]>, Timestamp),
     /// Something that no wrapper makes, or that cannot be read.
     Spoiled,
@@ -30,18 +30,18 @@ pub(crate) struct WrapperEvidence {
     pub(crate) decision: Option<(GateState, Timestamp)>,
     /// The payload.
     pub(crate) begun: Option<(ProcessName, Timestamp)>,
-    /// There is a `begun`, complete or not: a payload may have started.
+    /// True if there is a `begun`, complete or not: a payload may have started.
     pub(crate) perhaps_begun: bool,
     pub(crate) exit: Option<(ExitCause, Timestamp)>,
     pub(crate) trouble: Option<String>,
-    /// A state file is not what its wrapper made.
+    /// True if a state file is not as its wrapper made it.
     pub(crate) spoiled: bool,
-    /// Its wrapper could not write how it ended.
+    /// True if its wrapper could not write how the payload ended.
     pub(crate) is_cut: bool,
 }
 
 impl WrapperEvidence {
-    /// Reads what there is.
+    /// Reads the files that are there.
     pub(crate) fn of<'f, E>(
         tag: AttemptTag,
         seal: &Seal,
@@ -63,14 +63,14 @@ impl WrapperEvidence {
         let decided = |bytes: &[u8], tag| state::decision(bytes, tag, seal);
         // An `exit` that was opened and not written: its disk is full.
         let is_cut = matches!(&exit, Some(EvidenceFile::File(bytes, _)) if bytes.is_empty());
-        // Written whole, and not by who should have.
+        // The file is complete, but was not written by who should have.
         let forged = is_forged(tag, &exit, |bytes| sealed(bytes, tag).is_some())
             || is_forged(tag, &decision, |bytes| decided(bytes, tag).is_some());
         let perhaps_begun = begun.is_some();
         let begun_at = read(tag, begun, state::begun);
         let why = read(tag, trouble, state::trouble).map(|(why, _)| why);
         Ok(Self {
-            // No wrapper has trouble to start what has begun, however little of `begun` there is.
+            // No wrapper fails to start what has begun, however little of `begun` there is.
             spoiled: replaced || forged || (why.is_some() && perhaps_begun),
             is_cut,
             ready: read(tag, ready, state::ready),
@@ -82,7 +82,7 @@ impl WrapperEvidence {
         })
     }
 
-    /// What is left, as far as it matters for what an end means.
+    /// Summarises the files, as far as it matters for the meaning of an end.
     pub(crate) fn left(&self) -> WrapperTraces {
         match &self.exit {
             Some((ExitCause::Code(0), _)) => WrapperTraces::Success,
@@ -95,14 +95,15 @@ impl WrapperEvidence {
             None if matches!(self.decision, Some((GateState::Voided, _))) => WrapperTraces::Void,
             None if self.spoiled => WrapperTraces::Spoiled,
             None if self.trouble.is_some() => WrapperTraces::Trouble,
-            // Also of one that could not write how it ended: its payload can make that look so.
+            // This includes a wrapper that could not write the end: its
+            // payload can make it look so.
             None if self.perhaps_begun => WrapperTraces::Begun,
             None if self.is_cut => WrapperTraces::Trouble,
             None => WrapperTraces::AtGate,
         }
     }
 
-    /// What will not change any more.
+    /// Returns the observation if it will not change any more.
     pub(crate) fn last_word(&self) -> Option<Observation> {
         match &self.exit {
             Some((cause, ended_at)) => Some(Observation::Exited(self.exit_as(cause, *ended_at))),
@@ -123,9 +124,9 @@ impl WrapperEvidence {
         }
     }
 
-    /// Where it stands, if its processes live.
+    /// Returns the observation while its processes live.
     pub(crate) fn standing(&self) -> Observation {
-        // Where it runs, for people and for its siblings: all of its nodes.
+        // The place where it runs, for people and for its siblings: all of its nodes.
         let nodes = |ready: &ReadyFile| ready.nodes.as_ref().unwrap_or(&ready.host).as_str().into();
         let host = || {
             self.ready
@@ -148,14 +149,14 @@ impl WrapperEvidence {
         }
     }
 
-    /// Whether its payload may have begun.
+    /// Returns true if its payload may have begun.
     pub(crate) fn began(&self) -> bool {
         self.perhaps_begun || self.exit.is_some() || self.spoiled
     }
 }
 
-/// A verdict as the port's observation. `evidence`: what it was reached from; `said`: what the
-/// site says of the attempt.
+/// Turns a verdict into the port's observation. `evidence`: what it was reached from; `said`: what
+/// the site says of the attempt.
 pub(crate) fn observed(
     verdict: AttemptEnd,
     evidence: Option<&WrapperEvidence>,
@@ -186,10 +187,10 @@ pub(crate) fn observed(
     }
 }
 
-/// Where it stands is not to be told from its files, and will be when it is over.
+/// The text if the files do not show its state; that will be known when it is over.
 const SPOILED: &str = "its state files were replaced or made unreadable";
 
-/// What is not known yet.
+/// The text while something is not known yet.
 const UNTOLD: &str = "its files, or why it was ended, may still be told";
 
 fn is_forged(

@@ -1,7 +1,7 @@
-//! What an adapter writes for the wrapper: parameters, inputs, decisions.
+//! The files that an adapter writes for the wrapper: parameters, inputs, decisions.
 //!
-//! Values are preceded by their number of lines, so that any byte but NUL
-//! arrives as it is and no shell ever interprets one.
+//! A value comes after its number of lines, so that any byte but NUL arrives as it is and no
+//! shell ever interprets one.
 
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
@@ -14,42 +14,42 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use super::seal::{Seal, Sealed};
 use crate::port::{Go, SubmitRequest, Warning};
 
-/// No shell reckons with a later moment: the end of the year 9999.
+/// The latest time that shells handle: the end of the year 9999, in ms.
 const LATEST_MS: u64 = 253_402_300_799_000;
 
-/// How long the wrapper waits for things.
+/// The times that the wrapper keeps to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrapperPace {
-    /// Longest time at the gate, from the wrapper's own start.
+    /// The longest time at the gate, from the wrapper's own start.
     pub hold_max: DurationMs,
-    /// Longest run from the opening of the gate.
+    /// The longest run from the opening of the gate.
     pub wall_time: DurationMs,
-    /// From TERM to KILL.
+    /// The time from TERM to KILL.
     pub grace: DurationMs,
-    /// Between two looks at the gate without a hint.
+    /// The pause between two looks at the gate without a hint.
     pub poll: DurationMs,
-    /// The same after so long at the gate, if it is to look less often then.
+    /// The pause after a long time at the gate, if it should look less often then.
     pub seldom: Option<Seldom>,
-    /// Signal to the payload before its wall time ends.
+    /// The signal to the payload before its wall time ends.
     pub warning: Option<Warning>,
 }
 
-/// How a wrapper looks at its gate that has waited there for long: each look costs its site's
-/// file system something, and thousands may wait.
+/// The looks of a wrapper that has waited long at its gate: each costs its site's file system
+/// something, and thousands may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seldom {
-    /// Between two looks.
+    /// The pause between two looks.
     pub poll: DurationMs,
-    /// From so long after its start on.
+    /// The time after its start from which this holds.
     pub after: DurationMs,
 }
 
-/// What the wrapper runs, as bytes.
+/// The command that the wrapper runs, as bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadCommand {
     /// Path or name of the executable.
     pub executable: Vec<u8>,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: Vec<Vec<u8>>,
     /// Variables; the names are valid variable names.
     pub environment: Vec<(String, Vec<u8>)>,
@@ -57,14 +57,14 @@ pub struct PayloadCommand {
     pub directory: Option<RelPath>,
     /// Shell lines run before it.
     pub setup: Vec<u8>,
-    /// An attempt whose work directory it is told, if that is there.
+    /// An earlier attempt: the payload gets the path of its work directory, if that is there.
     pub earlier: Option<AttemptTag>,
-    /// It finds a file that lists the hosts of all components.
+    /// True if the payload finds a file that lists the hosts of all components.
     pub lists_hosts: bool,
 }
 
 impl PayloadCommand {
-    /// The command of a program whose executable, if staged, appears at `staged`.
+    /// Makes the command of a program whose executable, if staged, appears at `staged`.
     pub fn of(program: &Program, staged: Option<&[u8]>) -> Self {
         let executable = match (&program.executable, staged) {
             (Executable::AtSite(path), None) => path.as_bytes().to_vec(),
@@ -90,7 +90,7 @@ impl PayloadCommand {
         }
     }
 
-    /// The parameter file of an attempt.
+    /// Formats the parameter file of an attempt.
     pub fn encode(&self, tag: AttemptTag, pace: &WrapperPace, seal: &Seal) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
         seal.write(&mut out, tag);
@@ -139,7 +139,7 @@ impl PayloadCommand {
     }
 }
 
-/// How an input comes to its place.
+/// The way in which an input is put in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlacedAs {
     /// To be read.
@@ -148,10 +148,10 @@ pub enum PlacedAs {
     Program,
 }
 
-/// One input to be put in place after the gate opened.
+/// An input to be put in place after the gate opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedInput {
-    /// How.
+    /// The way in which it is put in place.
     pub kind: PlacedAs,
     /// Absolute path in the site's content store.
     pub source: Vec<u8>,
@@ -159,8 +159,8 @@ pub struct PlacedInput {
     pub target: String,
 }
 
-/// Name of the staged executable below the attempt's directory: the program
-/// sees a name like the one its user gave it.
+/// Returns the path of the staged executable below the attempt's directory: the program sees a name
+/// like the one its user gave it.
 pub fn staged_program(order: &SubmitRequest) -> Option<String> {
     order.staged_executable?;
     let name = match &order.program.executable {
@@ -175,18 +175,18 @@ pub fn staged_program(order: &SubmitRequest) -> Option<String> {
     Some(format!("program/{name}"))
 }
 
-/// Where [`crate::files`] keeps whole contents, by digest.
+/// The directory in which [`crate::files`] keeps complete contents, by digest.
 const STORE: &str = "store";
 
-/// What a wrapper reads of an attempt.
+/// The files that a wrapper reads of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WrittenParameters {
     pub(crate) params: Vec<u8>,
-    /// With outputs behind them. Left out if there are neither.
+    /// The inputs, and the outputs behind them. Left out if there are neither.
     pub(crate) inputs: Option<Vec<u8>>,
 }
 
-/// What the wrapper of an order reads, at a site with this root.
+/// Makes the files for the wrapper of a request, at a site with this root.
 pub(crate) fn written(
     order: &SubmitRequest,
     root: &Path,
@@ -234,7 +234,7 @@ fn placed_inputs(root: &Path, order: &SubmitRequest, program: Option<String>) ->
     read.chain(run).collect()
 }
 
-/// The file that lists the inputs, and what is collected.
+/// Formats the file that lists the inputs, and the outputs that are collected.
 pub fn encode_inputs(tag: AttemptTag, inputs: &[PlacedInput], outputs: &[RelPath]) -> Vec<u8> {
     let mut out = Vec::new();
     for input in inputs {
@@ -258,8 +258,8 @@ pub fn encode_inputs(tag: AttemptTag, inputs: &[PlacedInput], outputs: &[RelPath
     out
 }
 
-/// The decision `go`; `now` is the clock that `start_at` was read from. `start_by` is the last
-/// moment to begin, in hundredths of a second since the machine started that the wrapper is on.
+/// Formats the decision `go`; `now` is the clock that `start_at` was read from. `start_by` is the
+/// last moment to begin, in hundredths of a second since the wrapper's machine started.
 pub fn encode_go(tag: AttemptTag, go: &Go, now: Timestamp, start_by: Option<u64>) -> Vec<u8> {
     let mut out = go_lines(go);
     line(&mut out, "wait_ms", &go.start_at.since(now).0.to_string());
@@ -270,8 +270,8 @@ pub fn encode_go(tag: AttemptTag, go: &Go, now: Timestamp, start_by: Option<u64>
     out
 }
 
-/// The decision `go` for a wrapper on another machine, but for `start_ms`, the moment to start
-/// by the site's clock, and its end: whoever writes it at the site knows that clock.
+/// Formats the decision `go` for a wrapper on another machine, but for `start_ms`, the moment to
+/// start by the site's clock, and its end: the agent that writes it at the site knows that clock.
 pub fn encode_go_for_site(go: &Go) -> Vec<u8> {
     let mut out = go_lines(go);
     line(
@@ -304,7 +304,7 @@ fn go_lines(go: &Go) -> Vec<u8> {
     out
 }
 
-/// The decision `void`.
+/// Formats the decision `void`.
 pub fn encode_void(tag: AttemptTag, seal: &Seal) -> Vec<u8> {
     let mut out = first_of_void(tag, seal).into_bytes();
     out.extend_from_slice(b"\nby adapter\n");
@@ -312,7 +312,7 @@ pub fn encode_void(tag: AttemptTag, seal: &Seal) -> Vec<u8> {
     out
 }
 
-/// Its first line.
+/// Returns the first line of the decision `void`.
 pub(crate) fn first_of_void(tag: AttemptTag, seal: &Seal) -> String {
     let word = seal.word(tag, Sealed::Void);
     word.map_or_else(|| "void".to_owned(), |word| format!("void {word}"))

@@ -1,8 +1,8 @@
-//! Words that tell what a wrapper wrote from what its payload could write.
+//! Words that distinguish what a wrapper wrote from what its payload could write.
 //!
-//! A payload runs under the account of its wrapper and can write each state file. So the two
-//! that end an attempt carry a word: the wrapper finds both in its parameters and clears these
-//! before anything of the payload runs. What else runs under that account can still read them
+//! A payload runs under the account of its wrapper and can write each state file. So the two that
+//! end an attempt carry a word: the wrapper finds both in its parameters and clears these before
+//! anything of the payload runs. Anything else that runs under that account can still read them
 //! before, or read the wrapper's memory.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use cospan_domain::site::owners::OWN_PROBE_JOB;
 
 use super::parameters::line;
 
-/// Makes and knows the words of a control plane's attempts.
+/// Makes and checks the words of a control plane's attempts.
 #[derive(Clone, Default)]
 pub struct Seal(Option<SealKey>);
 
@@ -22,35 +22,35 @@ struct SealKey {
     from: JobId,
 }
 
-/// Which word.
+/// The kind of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sealed {
-    /// That of `exit`.
+    /// The word of `exit`.
     Exit,
-    /// That of a `decision` that closes the gate.
+    /// The word of a `decision` that closes the gate.
     Void,
 }
 
 impl Seal {
-    /// Words made from this secret. Attempts of jobs before `from` may have been begun without
+    /// Makes words from this secret. Attempts of jobs before `from` may have been begun without
     /// any, by an earlier version, and need none.
     pub fn new(secret: [u8; 32], from: JobId) -> Self {
         Self(Some(SealKey { secret, from }))
     }
 
-    /// Needs no words and makes none: for whoever only looks.
+    /// Needs no words and makes none: for callers that only look.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// The word, if there are any: 32 hexadecimal digits.
+    /// Returns the word, if there are any: 32 hexadecimal digits.
     pub(crate) fn word(&self, tag: AttemptTag, of: Sealed) -> Option<String> {
         let SealKey { secret, .. } = self.0?;
         let text = format!("{tag} {of:?}");
         Some(blake3::keyed_hash(&secret, text.as_bytes()).to_hex()[..32].to_owned())
     }
 
-    /// Whether a file with this word, or with none, is what a wrapper or an adapter wrote.
+    /// Returns true if a file with this word, or with none, was written by a wrapper or an adapter.
     pub(crate) fn proves(&self, tag: AttemptTag, of: Sealed, found: Option<&str>) -> bool {
         self.0
             .is_none_or(|key: SealKey| tag.job < key.from && tag.job != OWN_PROBE_JOB)
@@ -67,7 +67,7 @@ impl Seal {
     }
 }
 
-/// The secret is nobody's to read.
+/// The secret must never be printed.
 impl fmt::Debug for Seal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Seal")

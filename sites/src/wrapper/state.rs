@@ -1,11 +1,11 @@
-//! What the wrapper leaves, read back with suspicion.
+//! Parses the files of the wrapper, and trusts none of them.
 
 use cospan_domain::ids::AttemptTag;
 
 use super::seal::{Seal, Sealed};
 use crate::port::{ExitCause, GateState};
 
-/// Why a payload could not start that is nowhere.
+/// The explanation if a payload's executable does not exist.
 pub const MISSING: &str = "the executable is not there; check its name and the PATH at the site";
 
 /// A process that cannot be confused with a later one of the same number.
@@ -20,23 +20,22 @@ pub struct ProcessName {
 /// A complete `ready`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadyFile {
-    /// Host on which the wrapper waits.
+    /// The host on which the wrapper waits.
     pub host: String,
     /// The wrapper.
     pub wrapper: ProcessName,
-    /// Boot id of the host.
+    /// The boot id of the host.
     pub boot: String,
     /// The number under which a batch system started it.
     pub job: Option<String>,
-    /// All nodes that a batch system gave it, as that writes them, if there are several:
-    /// `n[1-3]`.
+    /// All nodes that a batch system gave it, as that writes them, if there are several: `n[1-3]`.
     pub nodes: Option<String>,
 }
 
-/// Most characters of a list of nodes: it is kept with its job.
+/// The most characters of a list of nodes: it is kept with its job.
 const NODES_MAX: usize = 2_048;
 
-/// The lines of a state file, or `None` unless it is complete and this attempt's.
+/// Returns the lines of a state file, or `None` unless it is complete and this attempt's.
 pub fn complete_lines(bytes: &[u8], tag: AttemptTag) -> Option<Vec<&str>> {
     let text = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
     let (body, last) = text.rsplit_once('\n').unwrap_or(("", text));
@@ -57,7 +56,7 @@ fn process(lines: &[&str]) -> Option<ProcessName> {
     })
 }
 
-/// Reads `ready`.
+/// Parses `ready`.
 pub fn ready(bytes: &[u8], tag: AttemptTag) -> Option<ReadyFile> {
     let lines = complete_lines(bytes, tag)?;
     Some(ReadyFile {
@@ -78,12 +77,12 @@ fn is_list(nodes: &str) -> bool {
             .all(|c: char| c.is_ascii_alphanumeric() || "-_.,[]".contains(c))
 }
 
-/// Reads `decision`; `None` also for one that closes the gate without its word.
+/// Parses `decision`; `None` also for one that closes the gate without its word.
 pub fn decision(bytes: &[u8], tag: AttemptTag, seal: &Seal) -> Option<GateState> {
     verdict(complete_lines(bytes, tag)?.first()?, tag, seal)
 }
 
-/// Reads its first line.
+/// Parses the first line of a decision.
 pub(crate) fn verdict(line: &str, tag: AttemptTag, seal: &Seal) -> Option<GateState> {
     let mut words = line.split(' ');
     match words.next()? {
@@ -95,12 +94,12 @@ pub(crate) fn verdict(line: &str, tag: AttemptTag, seal: &Seal) -> Option<GateSt
     }
 }
 
-/// Reads `begun`: the payload, which leads its own process group.
+/// Parses `begun`: the payload, which leads its own process group.
 pub fn begun(bytes: &[u8], tag: AttemptTag) -> Option<ProcessName> {
     process(&complete_lines(bytes, tag)?)
 }
 
-/// Reads `exit`; `None` also for one without its word.
+/// Parses `exit`; `None` also for one without its word.
 pub fn exit(bytes: &[u8], tag: AttemptTag, seal: &Seal) -> Option<ExitCause> {
     let lines = complete_lines(bytes, tag)?;
     if !seal.proves(tag, Sealed::Exit, field(&lines, "word")) {
@@ -127,7 +126,7 @@ pub fn exit(bytes: &[u8], tag: AttemptTag, seal: &Seal) -> Option<ExitCause> {
     }
 }
 
-/// Reads `trouble`: why the site could not run it.
+/// Parses `trouble`: why the site could not run it.
 pub fn trouble(bytes: &[u8], tag: AttemptTag) -> Option<String> {
     field(&complete_lines(bytes, tag)?, "why").map(str::to_owned)
 }

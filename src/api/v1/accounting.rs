@@ -1,4 +1,4 @@
-//! What jobs cost, one by one.
+//! The costs of jobs, job by job.
 
 use cospan_domain::job::accounting::Accounting;
 use cospan_domain::job::state::Job;
@@ -8,10 +8,10 @@ use utoipa::ToSchema;
 use super::document::PriorityName;
 use super::quantity::Instant;
 
-/// The durations of a job, in milliseconds; a length is left out until both its ends are known.
+/// The durations of a job, in milliseconds. A length is left out until both its ends are known.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct AccountingReport {
-    /// From entering the placement queue to placement, at its latest visit.
+    /// From entering the placement queue to placement, in the latest visit.
     pub placement_time_ms: Option<u64>,
     /// Time spent in the placement queue, all visits together.
     pub total_placement_time_ms: u64,
@@ -35,7 +35,7 @@ pub struct AccountingReport {
     pub response_time_ms: Option<u64>,
     /// Different sites of the latest round.
     pub sites_combined: u32,
-    /// Bytes that were to be moved for it, as placed.
+    /// Bytes that had to be moved for the job, as placed.
     pub transfer_volume_bytes: u64,
 }
 
@@ -63,36 +63,36 @@ impl From<&Job> for AccountingReport {
 /// A job as a row of the accounts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccountRow {
-    /// Its number.
+    /// The number of the job.
     pub id: u64,
-    /// Its name.
+    /// The name of the job.
     pub name: Option<String>,
     /// The key that submitted it.
     pub owner: String,
-    /// Where it stands.
+    /// The state of the job.
     #[schema(example = "finished")]
     pub state: String,
-    /// Class of its placement queue now.
+    /// The priority of the job now.
     pub priority: PriorityName,
-    /// The policy that placed it last; until it was placed, the one that it named.
+    /// The policy that placed the job last; until it is placed, the policy that it names.
     pub policy: Option<String>,
-    /// How many components it has.
+    /// Number of components.
     pub components: u32,
     /// Processors of all components.
     pub processors: u64,
-    /// When it was submitted.
+    /// When the job was submitted.
     pub submitted_at: Instant,
-    /// When it was placed last.
+    /// When the job was placed last.
     pub placed_at: Option<Instant>,
     /// When all payloads had begun.
     pub started_at: Option<Instant>,
-    /// When it ended.
+    /// When the job ended.
     pub ended_at: Option<Instant>,
-    /// How often it was placed.
+    /// Number of times that the job was placed.
     pub rounds: u32,
     /// Attempts of all components together.
     pub attempts: u32,
-    /// What it cost.
+    /// The costs of the job.
     pub accounting: AccountingReport,
 }
 
@@ -121,12 +121,12 @@ impl From<&Job> for AccountRow {
     }
 }
 
-/// A page of the accounts, by number, archived jobs included.
+/// A page of the accounts, ordered by job number. Archived jobs are included.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct AccountPage {
     /// The rows.
     pub jobs: Vec<AccountRow>,
-    /// Go on after this job, if there are more.
+    /// Give this as `after` for the next page; missing at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
 }

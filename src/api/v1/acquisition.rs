@@ -1,4 +1,4 @@
-//! How a job's processors are got, as its user writes it.
+//! The way in which a job acquires its processors, as its user writes it.
 
 use cospan_domain::acquire::{AcquisitionMode, AcquisitionOptions, QueueLimits};
 use cospan_domain::units::DurationMs;
@@ -7,42 +7,43 @@ use utoipa::ToSchema;
 
 use super::quantity::Length;
 
-/// How its processors are got.
+/// The way in which the job acquires its processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcquisitionDocument {
-    /// `auto`: what is idle is claimed, and where nothing is, components wait in the queues of
-    /// sites that have one; `immediate`: only what is idle; `queued`: in queues, at once.
+    /// `auto`: claim idle processors; where none are idle, let components wait in the queues of the
+    /// sites that have one. `immediate`: only claim idle processors. `queued`: wait in queues from
+    /// the beginning.
     #[serde(default)]
     pub mode: AcquisitionModeName,
-    /// From the placement of a job that waits in queues until each component must have its
-    /// processors; then it is placed anew. 24 hours if left out.
+    /// Time from the placement of a job that waits in queues until each component must have its
+    /// processors. Then the job is placed again. 24 hours if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "12h")]
     pub patience: Option<Length>,
-    /// How long a component that starts early holds its processors for the others; then it
-    /// gives them back, and is submitted again to begin when the others are expected. 10 minutes
-    /// if left out.
+    /// Longest time that a component that starts early holds its processors for the others. Then it
+    /// gives them back, and is submitted again to begin when the others are expected. 10 minutes if
+    /// left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "10m")]
     pub max_hold: Option<Length>,
 }
 
-/// Which ways to get processors a job may take.
+/// The ways to acquire processors that a job allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AcquisitionModeName {
-    /// What is idle, else in queues.
+    /// Idle processors, else queues.
     #[default]
     Auto,
-    /// Only what is idle.
+    /// Only idle processors.
     Immediate,
-    /// In queues, at once.
+    /// Queues from the beginning.
     Queued,
 }
 
 impl AcquisitionDocument {
-    /// The key of a length that is zero, if there is one.
+    /// Returns the key of a length that is zero, if there is one.
     pub(super) fn zero(&self) -> Option<&'static str> {
         let given = [
             ("acquisition.patience", self.patience),

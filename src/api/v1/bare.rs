@@ -1,4 +1,4 @@
-//! Documents that say no more than they must: what is left out is what a job file leaves out.
+//! Documents that say no more than they must: everything else is left out, as in a short job file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::quantity::Length;
 use super::runner::RestartScopeName;
 
 impl JobDocument {
-    /// A job of so long, without components.
+    /// Creates a job with this wall time and without components.
     pub fn bare(wall_time: Length) -> Self {
         Self {
             name: None,
@@ -38,7 +38,7 @@ impl JobDocument {
 }
 
 impl ComponentDocument {
-    /// A component of so many processors, wherever the policy has it run.
+    /// Creates a component with this many processors that may run wherever the policy puts it.
     pub fn bare(name: ComponentName, processors: u32, executable: ExecutableDocument) -> Self {
         Self {
             name,

@@ -1,4 +1,4 @@
-//! Faults injected on purpose: the plan, what runs, and what it came to.
+//! Faults that are injected on purpose: the plan, the running rehearsal and its result.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,25 @@ use utoipa::ToSchema;
 use super::number;
 use super::quantity::{Instant, Length};
 
-/// What is to go wrong, where, how often and when.
+/// The plan of a rehearsal: the faults, the sites, the shares and the times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChaosPlan {
-    /// How long the rehearsal takes; nothing is struck afterwards.
+    /// Length of the rehearsal; no fault is injected afterwards.
     #[serde(rename = "for")]
     pub lasting: Length,
-    /// Which calls are drawn follows from it; drawn itself, and told, if it is not given.
+    /// The seed that decides which calls are drawn. If it is left out, it is drawn and reported.
     #[serde(
         default,
         deserialize_with = "number::any_option",
         skip_serializing_if = "Option::is_none"
     )]
     pub seed: Option<u64>,
-    /// The faults; of several that concern a call the first one drawn strikes it.
+    /// The faults. If several concern a call, the first one drawn is injected.
     pub inject: Vec<InjectionPlan>,
 }
 
-/// One fault, and which calls it strikes when.
+/// A fault, and the calls into which it is injected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InjectionPlan {
@@ -36,20 +36,21 @@ pub struct InjectionPlan {
     /// `truncated`, `wrong-idle` or `frozen`.
     #[schema(example = "reply-lost")]
     pub fault: String,
-    /// Kinds of calls, such as `submit` and `status`; none: all that the fault can strike.
+    /// Kinds of calls, such as `submit` and `status`. If there are none: all kinds that the fault
+    /// can concern.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<String>,
-    /// Share of those calls that it strikes, above 0 and at most 1.
+    /// Share of those calls that get the fault, above 0 and at most 1.
     #[serde(default = "every_call")]
     #[schema(default = 1.0, exclusive_minimum = 0, maximum = 1)]
     pub probability: f64,
-    /// It begins so long after the rehearsal.
+    /// Time from the start of the rehearsal to the start of the fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Length>,
-    /// It lasts so long; not given: until the rehearsal ends.
+    /// Length of the fault; until the rehearsal ends if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasting: Option<Length>,
-    /// How late the answer comes; for `late`, and only there.
+    /// Delay of the answer; for `late` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Length>,
 }
@@ -58,44 +59,44 @@ fn every_call() -> f64 {
     1.0
 }
 
-/// Whether faults may be injected here, within which bounds, and what runs.
+/// The state of fault injection: whether it is allowed, its bounds, and the running rehearsal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChaosStatus {
-    /// The server's configuration allows it.
+    /// True if the server's configuration allows faults to be injected.
     pub allowed: bool,
-    /// Longest rehearsal.
+    /// Longest rehearsal that is allowed.
     pub max_duration: Length,
-    /// Most sites that one rehearsal may strike.
+    /// Largest number of sites in one rehearsal.
     pub max_sites: u32,
-    /// The sites there are.
+    /// All sites.
     pub sites: Vec<String>,
-    /// The rehearsal that runs.
+    /// The running rehearsal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rehearsal: Option<RehearsalReport>,
 }
 
-/// One rehearsal.
+/// A rehearsal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RehearsalReport {
-    /// The key that began it.
+    /// The key that began the rehearsal.
     pub by: String,
-    /// What the draws follow from.
+    /// The seed of the draws.
     pub seed: u64,
-    /// When it began.
+    /// When the rehearsal began.
     pub begun_at: Instant,
-    /// When it ends at the latest.
+    /// When the rehearsal ends at the latest.
     pub ends_at: Instant,
-    /// When it ended.
+    /// When the rehearsal ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Instant>,
-    /// The key that ended it; missing if its time was over.
+    /// The key that ended the rehearsal; missing if its time was over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<String>,
-    /// Its faults.
+    /// The faults of the rehearsal.
     pub injections: Vec<InjectionReport>,
 }
 
-/// One fault of a rehearsal, with everything filled in that its plan left out.
+/// A fault of a rehearsal, with everything filled in that the plan left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InjectionReport {
     /// `waiting`, `striking` or `over`.
@@ -105,39 +106,39 @@ pub struct InjectionReport {
     pub sites: Vec<String>,
     /// The fault.
     pub fault: String,
-    /// The kinds of calls that it strikes.
+    /// The kinds of calls that get the fault.
     pub calls: Vec<String>,
-    /// The share of them.
+    /// The share of those calls that get the fault.
     pub probability: f64,
-    /// When it begins.
+    /// When the fault begins.
     pub from: Instant,
-    /// When it ends at the latest.
+    /// When the fault ends at the latest.
     pub until: Instant,
-    /// How late answers come.
+    /// Delay of answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Length>,
 }
 
-/// What was injected, and what the control plane did meanwhile.
+/// The injected faults, and what the control plane did meanwhile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChaosReport {
-    /// The rehearsal that runs, or the latest one since the server's start.
+    /// The running rehearsal, or the latest one since the server started.
     pub rehearsal: RehearsalReport,
-    /// What was struck, by site, fault and kind of call.
+    /// The injected faults, by site, fault and kind of call.
     pub strikes: Vec<StrikeReport>,
-    /// What became of the sites.
+    /// The effects on sites.
     pub sites: Vec<SiteDeeds>,
-    /// What became of jobs.
+    /// The effects on jobs.
     pub jobs: JobDeeds,
-    /// So many sites were silent at once that the fault was taken to be ours.
+    /// True if so many sites were silent at once that the control plane took itself to be isolated.
     pub isolated: bool,
-    /// Changes that were not seen, because they came too fast: so much may be missing here.
+    /// Changes that came too fast to be seen; this report may lack as many.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub changes_missed: u64,
-    /// When everything was well again after the faults had ended.
+    /// When everything was well again after the faults ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_at: Option<Instant>,
-    /// What is not well yet.
+    /// Everything that is not well yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_recovered: Vec<String>,
 }
@@ -146,7 +147,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// How calls of one kind to a site fared with one fault.
+/// The calls of one kind to a site, and how many of them got one fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StrikeReport {
     /// The site.
@@ -155,49 +156,50 @@ pub struct StrikeReport {
     pub fault: String,
     /// The kind of call.
     pub call: String,
-    /// Calls that it could have struck.
+    /// Calls that could have got the fault.
     pub calls: u64,
-    /// Calls that it struck.
+    /// Calls that got the fault.
     pub strikes: u64,
 }
 
-/// What became of a site.
+/// The effects on a site.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct SiteDeeds {
     /// The site.
     pub site: String,
-    /// Errors charged to it.
+    /// Errors that were charged to the site.
     pub errors_charged: u64,
-    /// Times that its errors made it unusable.
+    /// Number of times that the breaker opened, which made the site unusable.
     pub breaker_opened: u64,
-    /// Times that probes made it usable again.
+    /// Number of times that probes closed the breaker, which made the site usable again.
     pub breaker_closed: u64,
-    /// The states it was in, with their begins; looked at twice a second, the first 64.
+    /// The states of the site, and when they began. States are read twice a second; the first 64
+    /// are kept.
     pub states: Vec<StateSince>,
 }
 
-/// A state of a site, and when it was first seen in it.
+/// A state of a site, and when it was first seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StateSince {
-    /// Since then.
+    /// When the state was first seen.
     pub at: Instant,
     /// The state.
     #[schema(example = "unreachable")]
     pub state: String,
 }
 
-/// What became of jobs, whichever fault or none had to do with it.
+/// The events of all jobs during the rehearsal, also those that no fault caused.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct JobDeeds {
-    /// Submissions of which nobody knew at first whether they had arrived.
+    /// Submissions of which nobody knew at first if they had arrived.
     pub submissions_uncertain: u64,
-    /// Attempts that certainly never arrived, and were made anew.
+    /// Attempts that certainly never arrived and were submitted again.
     pub attempts_renewed: u64,
-    /// Rounds that were given up, by cause.
+    /// Aborted rounds, by cause.
     pub rounds_aborted: BTreeMap<String, u64>,
-    /// Jobs placed once more after a round was given up.
+    /// Jobs that were placed again after an aborted round.
     pub placed_again: u64,
-    /// Jobs whose components all began.
+    /// Jobs whose components have all begun.
     pub started: u64,
     /// Jobs that finished.
     pub finished: u64,

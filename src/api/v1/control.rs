@@ -1,4 +1,4 @@
-//! Orders about jobs and sites.
+//! Commands about jobs and sites.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use super::document::PriorityName;
 use super::shape::{KeyText, SiteText};
 use super::{number, text};
 
-/// Which jobs are meant: by number, or by what they have in common.
+/// A selection of jobs: by number, or by what they have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSelection {
@@ -23,8 +23,8 @@ pub struct JobSelection {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub ids: Vec<u64>,
-    /// All unfinished jobs that the other fields let through. Must be `true` if no ids are given,
-    /// so that nobody means all by accident.
+    /// All unfinished jobs that match the other fields. Must be `true` if there are no ids, so that
+    /// nobody selects all jobs by accident.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
     /// Only jobs with a component at this site.
@@ -53,23 +53,22 @@ pub struct JobSelection {
         skip_serializing_if = "Option::is_none"
     )]
     pub group: Option<u64>,
-    /// Only jobs with a number above this one: where a long selection goes on.
+    /// Only jobs with a number above this one; a long selection continues here.
     #[serde(
         default,
         deserialize_with = "number::any_option",
         skip_serializing_if = "Option::is_none"
     )]
     pub after: Option<u64>,
-    /// Do not wait for what may still run at sites from which nothing is heard; for `cancel`, and
-    /// only there.
+    /// Do not wait for components that may still run at silent sites; for `cancel` only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub abandon: bool,
-    /// The new class; for `priority`, and only there.
+    /// The new priority; for `priority` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<PriorityName>,
 }
 
-/// State of a job, as a filter.
+/// The state of a job, as a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateName(pub PhaseKind);
 
@@ -111,35 +110,35 @@ impl<'de> Deserialize<'de> for StateName {
     }
 }
 
-/// What became of an order about several jobs.
+/// The results of a command about several jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct OrderReport {
-    /// By job.
+    /// The results, one for each job.
     pub jobs: Vec<OutcomeReport>,
-    /// There are more: give this as `after` and order again.
+    /// There are more jobs: give this as `after`, and send the command again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
 }
 
-/// What became of one job.
+/// The result for one job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OutcomeReport {
     /// The job.
     pub id: u64,
-    /// What became of it.
+    /// The result.
     pub outcome: OutcomeName,
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// What became of an order about a job.
+/// The result of a command about a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutcomeName {
     /// Done.
     Done,
-    /// It was so already, or the job has ended.
+    /// Nothing had to be done, or the job has ended.
     Unchanged,
     /// There is no such job.
     NotFound,
@@ -147,7 +146,7 @@ pub enum OutcomeName {
     Refused,
 }
 
-/// The answer to an order that has nothing to tell but that it was done.
+/// The answer to a command that reports nothing but that it was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DoneReport {
     /// Always `true`.

@@ -1,8 +1,8 @@
-//! A job as its user writes it: the same shape in job files (TOML, JSON, YAML)
-//! and in the body of a submission.
+//! A job as its user writes it: the same shape in job files (TOML, JSON, YAML) and in the body of a
+//! submission.
 //!
-//! Unknown keys are refused. Names are checked while they are read, so that an
-//! error knows its place; what concerns several fields is checked in [`spec`].
+//! Unknown keys are refused. Names are checked while they are read, so that an error knows its
+//! place. Rules about several fields are checked in [`spec`].
 //!
 //! [`spec`]: super::spec
 
@@ -36,19 +36,19 @@ pub use flexible::{FlexibleDocument, ShapeDocument};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobDocument {
-    /// A name for people; need not be unique.
+    /// A name for people; it need not be unique.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "wave")]
     pub name: Option<Arc<str>>,
-    /// `fixed`: every component names its site; `non-fixed`: the policy chooses; `flexible`:
-    /// the policy also splits the processors of the one component. Left out: flexible with a
-    /// `[flexible]` table, fixed if every component names a site.
+    /// `fixed`: every component names its site; `non-fixed`: the policy chooses the sites;
+    /// `flexible`: the policy also splits the processors of the one component. If left out:
+    /// flexible with a `[flexible]` table, fixed if every component names a site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestName>,
-    /// Bounds of the split of a flexible job, and its other shapes.
+    /// Bounds of the split of a flexible job, and other shapes in which it may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flexible: Option<FlexibleDocument>,
-    /// Placement policy; the server's default if left out.
+    /// The placement policy; the server's default if left out.
     #[serde(
         default,
         with = "text::option",
@@ -56,19 +56,20 @@ pub struct JobDocument {
     )]
     #[schema(value_type = Option<PolicyText>)]
     pub policy: Option<PolicyName>,
-    /// Class of its placement queue. Left out: as the server's rules give it, else low.
+    /// Priority: the placement queue that the job waits in. If left out: as the server's rules say,
+    /// else low.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<PriorityName>,
-    /// Longest time the payload may run, from the common start.
+    /// Longest time that the payload may run, from the common start.
     pub wall_time: Length,
-    /// Whether a component may run a second time after it began once.
+    /// True if a component that has begun may run a second time.
     #[serde(default = "yes")]
     pub rerunnable: bool,
-    /// What to do when the site of a running component stops answering. Left out:
-    /// `{ rerun_after = "30m" }` for a rerunnable job, else `wait`.
+    /// The rule for a running component whose site stops answering. If left out: `{ rerun_after =
+    /// "30m" }` for a rerunnable job, else `wait`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_unreachable: Option<Unreachable>,
-    /// Fail after this many placement tries; never if left out.
+    /// Placement tries after which the job fails; unlimited if left out.
     #[serde(
         default,
         deserialize_with = "number::positive_option",
@@ -76,7 +77,7 @@ pub struct JobDocument {
     )]
     #[schema(minimum = 1)]
     pub max_placement_tries: Option<u32>,
-    /// Fail after this many refused claims; never if left out.
+    /// Refused claims after which the job fails; unlimited if left out.
     #[serde(
         default,
         deserialize_with = "number::positive_option",
@@ -84,30 +85,30 @@ pub struct JobDocument {
     )]
     #[schema(minimum = 1)]
     pub max_claim_tries: Option<u32>,
-    /// Restarts after errors of its own.
+    /// Number of retries after errors of the job itself.
     #[serde(default, deserialize_with = "number::any")]
     pub max_retries: u32,
-    /// What is restarted when a component of the running job fails: all of it (`job`), or that
-    /// one while the others go on (`component`).
+    /// Scope of a restart when a component of the running job fails: all components (`job`), or
+    /// only that one while the others go on (`component`).
     #[serde(default, skip_serializing_if = "RestartScopeName::is_job")]
     pub restart_scope: RestartScopeName,
-    /// How its processors are got.
+    /// The way in which the job acquires its processors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acquisition: Option<AcquisitionDocument>,
-    /// The start that it is promised, or it does not run.
+    /// The reserved start. Without it the job does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<ReservationDocument>,
-    /// How the sites that are asked to promise its start are ranked.
+    /// The preferences that rank the sites that are asked for a reservation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preferences: Option<PreferencesDocument>,
-    /// How much each dimension counts where the policy takes bids (`mrs`): `compute`, `memory`,
-    /// `disk`, `potential`, `data`, each from 0 to 1000, 1 if left out. Without this table as the
-    /// server is configured.
+    /// Weights of the dimensions under a policy that takes bids (`mrs`): `compute`, `memory`,
+    /// `disk`, `potential`, `data`, each from 0 to 1000, and 1 if left out. Without this table the
+    /// server's configuration holds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<Arc<str>, Factor>,
-    /// What runs it: `default` (components only start together), `parallel` (each also finds
-    /// the others in a file), `sweep` (many independent runs). Left out: sweep with a `[sweep]`
-    /// table, else default.
+    /// The runner: `default` (components only start together), `parallel` (each component also
+    /// finds the others in a file), `sweep` (many independent runs). If left out: sweep with a
+    /// `[sweep]` table, else default.
     #[serde(
         default,
         with = "text::option",
@@ -115,13 +116,14 @@ pub struct JobDocument {
     )]
     #[schema(value_type = Option<RunnerText>)]
     pub runner: Option<RunnerName>,
-    /// What the runs of a sweep differ in.
+    /// The parameters in which the runs of a sweep differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepDocument>,
-    /// A signal to the payloads before the wall time ends.
+    /// A signal that the payloads get before the wall time ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<WarningDocument>,
-    /// Who is told when it has ended: names that the operator configured (`notify.targets`).
+    /// The targets that are notified when the job has ended: names that the operator configured
+    /// (`notify.targets`).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[schema(value_type = Vec<TargetText>)]
     pub notify: BTreeSet<NotifyTarget>,
@@ -138,7 +140,7 @@ fn yes() -> bool {
     true
 }
 
-/// How components may be put on sites.
+/// The ways to choose sites for components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestName {
@@ -146,7 +148,7 @@ pub enum RequestName {
     Fixed,
     /// The policy chooses.
     NonFixed,
-    /// The policy chooses, and splits the job into components.
+    /// The policy chooses the sites, and splits the job into components.
     Flexible,
 }
 
@@ -160,13 +162,13 @@ impl From<&RequestType> for RequestName {
     }
 }
 
-/// Class of a placement queue.
+/// The priority of a job: its placement queue.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, ToSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum PriorityName {
-    /// Never preempts and is never promoted.
+    /// Never preempts, and is never promoted.
     SuperLow,
     /// Promoted after enough failed tries.
     #[default]
@@ -205,11 +207,11 @@ impl fmt::Display for PriorityName {
     }
 }
 
-/// What to do when a site stops answering: `wait`, or `{ rerun_after = "30m" }`.
+/// The rule for a site that stops answering: `wait`, or `{ rerun_after = "30m" }`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unreachable {
-    /// Wait until it answers, however long.
+    /// Wait until the site answers, however long that takes.
     Wait,
     /// Place the job again after this time, although the lost component may still run.
     RerunAfter(Length),
@@ -233,11 +235,11 @@ impl From<Unreachable> for OnUnreachable {
     }
 }
 
-/// One component: processes that run at one site.
+/// A component: processes that run at one site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ComponentDocument {
-    /// Its name, unique in the job.
+    /// The name of the component, unique in the job.
     #[serde(with = "text")]
     #[schema(value_type = ComponentText)]
     pub name: ComponentName,
@@ -249,13 +251,13 @@ pub struct ComponentDocument {
     )]
     #[schema(value_type = Option<SiteText>)]
     pub site: Option<SiteName>,
-    /// It begins so long after the start that its job is promised (`[reservation]`), and its
-    /// processors are reserved as much later. With the start if left out, as at least one
-    /// component must.
+    /// Time from the reserved start of the job (`[reservation]`) to the start of this component;
+    /// its processors are reserved as much later. Zero if left out, as it must be for at least one
+    /// component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "10m")]
     pub start_after: Option<Length>,
-    /// Processors that it needs. Left out: what `nodes` and `tasks_per_node` make.
+    /// Number of processors. If left out: the product of `nodes` and `tasks_per_node`.
     #[serde(
         default,
         deserialize_with = "number::positive",
@@ -263,7 +265,7 @@ pub struct ComponentDocument {
     )]
     #[schema(minimum = 1)]
     pub processors: u32,
-    /// Nodes that it needs at its site, which must have as many.
+    /// Number of nodes at the site, which must have as many.
     #[serde(
         default,
         deserialize_with = "number::positive_option",
@@ -271,7 +273,7 @@ pub struct ComponentDocument {
     )]
     #[schema(minimum = 1)]
     pub nodes: Option<u32>,
-    /// With `nodes`: tasks on each of them, of one processor each.
+    /// Tasks on each of the `nodes`, of one processor each.
     #[serde(
         default,
         deserialize_with = "number::positive_option",
@@ -279,13 +281,13 @@ pub struct ComponentDocument {
     )]
     #[schema(minimum = 1)]
     pub tasks_per_node: Option<u32>,
-    /// Memory that it needs; counted in MB, rounded up.
+    /// Memory; counted in MB, rounded up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Size>,
-    /// Disk space that it needs; counted in MB, rounded up.
+    /// Disk space; counted in MB, rounded up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<Size>,
-    /// GPUs that it needs.
+    /// Number of GPUs.
     #[serde(
         default,
         deserialize_with = "number::positive_option",
@@ -293,7 +295,7 @@ pub struct ComponentDocument {
     )]
     #[schema(minimum = 1)]
     pub gpus: Option<u64>,
-    /// What its processors must do together, in GFLOPS: it goes only where they reach it.
+    /// GFLOPS that the processors must reach together; only sites that reach them are chosen.
     #[serde(
         default,
         deserialize_with = "number::positive_option",
@@ -301,7 +303,7 @@ pub struct ComponentDocument {
     )]
     #[schema(minimum = 1)]
     pub gflops: Option<u64>,
-    /// Any other counts that it needs, by name.
+    /// Other resources by name, with their counts.
     #[serde(
         default,
         deserialize_with = "number::positive_map",
@@ -309,20 +311,20 @@ pub struct ComponentDocument {
     )]
     #[schema(value_type = BTreeMap<String, Positive>)]
     pub resources: BTreeMap<Arc<str>, u64>,
-    /// What its site must be like: `arch=x86_64`, `os!=windows`, `mpi=openmpi|mpich`,
+    /// Demands on the labels of the site: `arch=x86_64`, `os!=windows`, `mpi=openmpi|mpich`,
     /// `nodes>=4`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Demand>,
-    /// What to run.
+    /// The program to run.
     pub executable: ExecutableDocument,
-    /// Its arguments, handed over byte for byte.
+    /// The arguments of the program, passed on byte for byte.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<Arc<str>>,
-    /// Variables added to its environment.
+    /// Variables that are added to the environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<VariableText, String>)]
     pub environment: BTreeMap<Arc<str>, Arc<str>>,
-    /// Directory it starts in, below its work directory.
+    /// The directory to start in, below the work directory.
     #[serde(
         default,
         with = "text::option",
@@ -330,25 +332,25 @@ pub struct ComponentDocument {
     )]
     #[schema(value_type = Option<PathText>)]
     pub directory: Option<RelPath>,
-    /// Shell lines run before it (`module load gcc`).
+    /// Shell lines that run before the program (`module load gcc`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Arc<str>>,
-    /// Files that it reads.
+    /// Files that the component reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub input: Vec<InputDocument>,
-    /// Files that it leaves.
+    /// Files that the component leaves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<OutputDocument>,
-    /// What differs at a site, or at sites with a label (`arch=arm64`).
+    /// Differences at a site, or at sites with a label (`arch=arm64`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<OverrideTarget, OverrideDocument>)]
     pub at: BTreeMap<OverrideTarget, OverrideDocument>,
-    /// What differs when it is started again after every payload of the job had begun.
+    /// Differences when the component is started again after every payload of the job has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<OverrideDocument>,
 }
 
-/// What differs at certain sites; what is left out stays as it is.
+/// Differences at certain sites. Everything that is left out stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OverrideDocument {
@@ -362,7 +364,7 @@ pub struct OverrideDocument {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<VariableText, String>)]
     pub environment: BTreeMap<Arc<str>, Arc<str>>,
-    /// Setup lines added at the end.
+    /// Setup lines that are added at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Arc<str>>,
     /// Another directory to start in.
@@ -373,7 +375,7 @@ pub struct OverrideDocument {
     )]
     #[schema(value_type = Option<PathText>)]
     pub directory: Option<RelPath>,
-    /// Options handed to the site's resource manager as they are.
+    /// Options that are passed unchanged to the batch system of the site.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lrm_options: Vec<Arc<str>>,
 }

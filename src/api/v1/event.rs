@@ -1,4 +1,4 @@
-//! What happened to a job: its history, and the stream of committed changes.
+//! The events of a job: its history, and the stream of committed changes.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use super::document::PriorityName;
 use super::explain::RefusedReport;
 use super::quantity::Instant;
 
-/// One thing that happened. Only fields that the event has are present.
+/// An event. Only fields that the event has are present.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct EventReport {
-    /// When it was decided.
+    /// When the event was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Instant>,
-    /// What happened: `JobPlaced`, `ComponentBegan`, ...
+    /// Name of the event: `JobPlaced`, `ComponentBegan`, ...
     #[schema(example = "JobPlaced")]
     pub event: String,
     /// The key that asked for it.
@@ -36,19 +36,19 @@ pub struct EventReport {
     /// The round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<u32>,
-    /// The site; by component where several are placed.
+    /// The site; one for each component if several are placed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<String>,
     /// The policy that chose the sites.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// The rule of it that chose them.
+    /// The rule of the policy that chose the sites.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What kept most of the sites that were refused.
+    /// The reason for which most of the refused sites were refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusedReport>,
-    /// How or why.
+    /// Details: the manner or the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The state that follows an abort, or how an attempt ended.
@@ -57,13 +57,13 @@ pub struct EventReport {
     /// The host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The number that the resource manager gave.
+    /// The number of the job in the batch system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lrm_id: Option<String>,
-    /// The instant that it is about: estimated start, common start, not before, ...
+    /// The instant that the event is about: estimated start, common start, not before, ...
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Instant>,
-    /// The new class.
+    /// The new priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<PriorityName>,
     /// Position of the output, from 0.
@@ -78,7 +78,7 @@ pub struct EventReport {
 }
 
 impl fmt::Display for EventReport {
-    /// One line for people, without the time.
+    /// Writes one line for people, without the time.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.event)?;
         let number = |f: &mut fmt::Formatter<'_>, name: &str, value: Option<u32>| match value {
@@ -124,7 +124,7 @@ impl fmt::Display for EventReport {
 }
 
 impl EventReport {
-    /// What the instant is.
+    /// Says what the instant in `until` means.
     fn meaning_of_until(&self) -> &'static str {
         match self.event.as_str() {
             "JobPlaced" | "StartPostponed" => "start expected ",
@@ -141,25 +141,25 @@ impl EventReport {
 /// The history of a job, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct HistoryReport {
-    /// What happened.
+    /// The events.
     pub events: Vec<EventReport>,
-    /// Older events were dropped, because a history is bounded.
+    /// True if older events were dropped, because a history is bounded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shortened: bool,
 }
 
-/// One committed change, as sent in the event stream with the name `job`.
+/// A committed change, as sent in the event stream with the name `job`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChangeReport {
     /// Position in the journal; also the id of the event in the stream.
     pub seq: u64,
     /// The job.
     pub job: u64,
-    /// What happened to it; empty if it was only written.
+    /// The events of the job; empty if the job was only written.
     pub events: Vec<EventReport>,
 }
 
-/// Sent with the name `resync` when changes were missed: read everything anew.
+/// Sent with the name `resync` when changes were missed: the client must read everything again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResyncReport {
     /// The stream goes on after this position.

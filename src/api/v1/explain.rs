@@ -1,4 +1,4 @@
-//! Why a job waits or was placed where it is, as data.
+//! The reasons why a job waits or was placed where it is, as data.
 
 use std::fmt;
 
@@ -13,77 +13,78 @@ use super::last_words::LastWordsReport;
 use super::quantity::Instant;
 use super::ranking::RankingReport;
 
-/// Why a job is where it is.
+/// The reasons why a job is where it is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExplainReport {
-    /// The job; 0 if it was only tried.
+    /// The number of the job; 0 in a dry run.
     pub job: u64,
-    /// How many changes of the job were recorded when this was worked out: pages with different
-    /// numbers tell of different states of it. Missing of a job that was only tried.
+    /// The number of recorded changes of the job at the time of this report. Pages with different
+    /// numbers show different states of the job. Missing in a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
-    /// In one sentence.
+    /// A summary in one sentence.
     pub summary: String,
-    /// The class that it would have; of a job that was only tried.
+    /// The priority that the job would have; only in a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<ClassReport>,
-    /// The policy that was asked; of a placed job the one that placed it.
+    /// The policy that was asked; for a placed job, the policy that placed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// The rule by which it was placed, while it is.
+    /// The rule by which the job is placed, while it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "most-left")]
     pub rule: Option<String>,
-    /// What kept most of the sites that were refused when it was placed, while it is.
+    /// The reason for which most of the refused sites were refused at placement, while the job is
+    /// placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusedReport>,
-    /// Its place in its queue, from 1.
+    /// The position of the job in its queue, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
-    /// When it may start.
+    /// When the job may start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<EstimateReport>,
-    /// Why it cannot be said when it starts.
+    /// The reason why no start can be estimated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate_unknown: Option<String>,
-    /// What it would cost if it were placed as it would be now.
+    /// The cost of the placement that the job would get now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostReport>,
-    /// What was found for each component at each site, in the order of preference. Of a job
-    /// that is placed: where it is, and what the other sites would be to it now.
+    /// The verdicts on each component at each site, in the order of preference. For a placed job:
+    /// where it is, and what the other sites would be to it now.
     pub verdicts: Vec<VerdictReport>,
-    /// Where each site stands on the job's virtual map; under a policy that takes bids.
+    /// The position of each site on the job's virtual map; only under a policy that takes bids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bids: Vec<BidReport>,
-    /// What they are by, in words: of which kind bandwidths are, and of a job that is placed, that
-    /// they are those of now.
+    /// The basis of the bids, in words: the kind of bandwidths, and for a placed job that they are
+    /// the present ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bids_by: Option<String>,
-    /// By component: how the sites that may promise it a start are ranked, if it has preferences.
+    /// The ranking of the sites that may reserve, by component, if the job has preferences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranking: Vec<RankingReport>,
     /// Processors that are withheld for another job and count as taken here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<WithheldReport>,
-    /// How far its input has come, while it waits for it.
+    /// Progress of the input, while the job waits for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferReport>,
-    /// What its failed components printed last as errors: the payloads' own words.
+    /// The last error output of the failed components: the payloads' own words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_words: Vec<LastWordsReport>,
-    /// On the first page, where it is not the only one or has more than 200 verdicts: all of them,
-    /// also those of later pages, those of one code together, the most frequent first.
+    /// All verdicts grouped by code, also those of later pages, the most frequent first. Only on
+    /// the first page, and only if there are several pages or more than 200 verdicts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<VerdictGroup>,
-    /// What has to do with later components (verdicts, rankings, transfers and what they would
-    /// cost) is missing here: ask for it with this number as `after`. A dry run tells of the first
-    /// ones only.
+    /// Position where the next page starts: verdicts, rankings, transfers and costs of later
+    /// components are missing here. Ask for them with this number as `after`. A dry run reports
+    /// only the first components.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
 }
 
 impl ExplainReport {
-    /// Adds what the page after this one tells.
+    /// Appends the next page to this one.
     pub fn append(&mut self, page: Self) {
         self.verdicts.extend(page.verdicts);
         self.ranking.extend(page.ranking);
@@ -95,48 +96,50 @@ impl ExplainReport {
     }
 }
 
-/// Verdicts of one code.
+/// Verdicts with one code.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct VerdictGroup {
     /// Stable code of the reason.
     #[schema(example = "too-few-processors")]
     pub code: String,
-    /// How many sites have it.
+    /// Number of sites with this code.
     pub sites: u64,
-    /// Of how many components.
+    /// Number of components with this code.
     pub components: u64,
-    /// The first of them in words.
+    /// The first of these verdicts, in words.
     pub example: String,
 }
 
-/// What a site bids for a job.
+/// The bid of a site for a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct BidReport {
     /// The site.
     pub site: String,
-    /// Its place; missing if it does not bid.
+    /// The position of the site; missing if it does not bid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<MapPlace>,
-    /// Why it does not bid.
+    /// The reason why the site does not bid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<String>,
-    /// Nobody said how many GFLOPS its processors do: it takes part in what does not ask for that.
+    /// True if the configuration has no GFLOPS for the site's processors. The site then bids only
+    /// for jobs that do not ask for GFLOPS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lacks_gflops: bool,
 }
 
-/// A place on a job's virtual map, with the job at the origin.
+/// A position on a job's virtual map, with the job at the origin.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct MapPlace {
-    /// What the site lacks, over all resources.
+    /// The lack of the site, over all resources.
     pub x: f64,
-    /// What the job's input costs there: the time until it is there over the run time.
+    /// The cost of the job's input there: the transfer time divided by the run time.
     pub y: f64,
     /// Distance from the origin; the nearest site is preferred.
     pub distance: f64,
-    /// By dimension, before weights; 0: met.
+    /// The lack by dimension, before weights; 0: met.
     pub indices: std::collections::BTreeMap<String, f64>,
-    /// What would bring it nearer, with an amount where one follows; missing at the origin.
+    /// The change that would bring the site nearer, with an amount if there is one; missing at the
+    /// origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "2.0 GB more free memory")]
     pub nearer: Option<String>,
@@ -169,15 +172,15 @@ impl From<&SiteBid> for BidReport {
     }
 }
 
-/// The class of a job's placement queue, and where it comes from.
+/// The priority of a job, and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClassReport {
-    /// The class.
+    /// The priority.
     pub class: PriorityName,
-    /// The job names none: it is given.
+    /// True if the job names no priority and the server gave it this one.
     pub given: bool,
-    /// The number, from 1, of the `[[priority]]` of the configuration that is for the job;
-    /// missing if none is.
+    /// The number, from 1, of the `[[priority]]` of the configuration that concerns the job;
+    /// missing if none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<u64>,
 }
@@ -205,13 +208,13 @@ impl fmt::Display for ClassReport {
     }
 }
 
-/// What kept most of the sites that were refused when a job was placed.
+/// The reason for which most of the refused sites were refused at placement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RefusedReport {
     /// Stable code of the reason.
     #[schema(example = "not-enough-idle")]
     pub code: String,
-    /// How many sites it kept from the job.
+    /// Number of sites that were refused for this reason.
     pub sites: u32,
 }
 
@@ -233,35 +236,35 @@ impl fmt::Display for RefusedReport {
 /// Processors that are withheld for a job that has waited long.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WithheldReport {
-    /// For which job.
+    /// The job for which they are withheld.
     pub job: u64,
-    /// Until when.
+    /// The end of the withholding.
     pub until: Instant,
-    /// How many at which site.
+    /// Number of processors by site.
     pub processors: std::collections::BTreeMap<String, u32>,
 }
 
-/// How far one file has come on its way to one site.
+/// Progress of one file on its way to one site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TransferReport {
-    /// The component that reads it, or made it.
+    /// The component that reads or made the file.
     pub component: String,
-    /// Where it goes.
+    /// The site to which the file is copied.
     pub site: String,
-    /// Where it was to come from when the job was placed.
+    /// The site from which the file was to come when the job was placed.
     pub from: String,
     /// BLAKE3 digest of the content.
     pub digest: String,
-    /// Bytes that are there, as last seen.
+    /// Bytes that have arrived, as last seen.
     pub done_bytes: u64,
-    /// Its size.
+    /// Size of the file.
     pub size_bytes: u64,
-    /// When it is expected to be whole; missing while it is not being copied.
+    /// When the whole file is expected; missing while nothing is copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_at: Option<Instant>,
-    /// It is there, whole and checked.
+    /// True if the file is there, whole and checked.
     pub here: bool,
-    /// Why the latest try to copy it failed; it is tried again.
+    /// The reason why the latest transfer failed; it is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -269,88 +272,88 @@ pub struct TransferReport {
 /// When a waiting job may start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EstimateReport {
-    /// At the earliest.
+    /// The earliest start.
     pub from: Instant,
-    /// In all likelihood before this.
+    /// The start is probably before this.
     pub until: Instant,
-    /// What that is based on.
+    /// The basis of the estimate.
     pub basis: String,
 }
 
-/// What a placement would cost.
+/// The cost of a placement.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct CostReport {
-    /// What would be brought to its sites, and how long that takes.
+    /// The transfers to the sites of the job, with their lengths.
     pub transfers: Vec<ExpectedTransferReport>,
-    /// Bytes of them that come from other sites.
+    /// Bytes that come from other sites.
     pub moved_bytes: u64,
-    /// Time until all input is there.
+    /// Time until all input has arrived.
     pub transfer_ms: u64,
-    /// Processor time that it would hold at most: claimed while its input is on the way, waiting
-    /// for the common start as long as `claim.hold_max`, and running for its wall time.
+    /// Processor time that the job would take at most: claimed while its input is on the way, at
+    /// the gate for at most `claim.hold_max`, and running for its wall time.
     pub held_processor_ms: u64,
-    /// The part of it in which it runs.
+    /// The part of it in which the job runs.
     pub run_processor_ms: u64,
 }
 
-/// One content that a component would wait for.
+/// A content that a component would wait for.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExpectedTransferReport {
     /// The component.
     pub component: String,
-    /// Where it runs.
+    /// The site of the component.
     pub site: String,
-    /// Where the content comes from; the same site if it is there.
+    /// The source of the content; the same site if it is there.
     pub from: String,
     /// BLAKE3 digest of the content.
     pub digest: String,
-    /// Its size; of a chunk, the chunk's.
+    /// Size in bytes; for a chunk, the size of the chunk.
     pub bytes: u64,
-    /// How long it takes.
+    /// Length of the transfer.
     pub time_ms: u64,
-    /// Bits per second that this reckons with; missing if nothing is moved.
+    /// Bits per second on which the estimate is based; missing if nothing is moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth_bps: Option<u64>,
-    /// When that was measured; missing if it is as configured.
+    /// When the bandwidth was measured; missing if it is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_at: Option<Instant>,
 }
 
-/// What was found for one component at one site.
+/// The verdict on one component at one site.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct VerdictReport {
-    /// The component; missing if it concerns the whole job.
+    /// The component; missing if the verdict concerns the whole job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component: Option<String>,
-    /// The site; missing if it concerns none.
+    /// The site; missing if the verdict concerns no site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<String>,
     /// Stable code of the reason.
     #[schema(example = "too-few-processors")]
     pub code: String,
-    /// The component goes there.
+    /// True if the component goes to this site.
     pub chosen: bool,
-    /// How long its input would take to get there; missing if it cannot be brought.
+    /// Time to bring the input there; missing if that is impossible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer_ms: Option<u64>,
-    /// How old what the site said is; missing if it never said anything.
+    /// Age of the site's last report; missing if the site never answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
-    /// Processors that the site said are idle.
+    /// Idle processors, as the site reported them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<u32>,
-    /// Processors of those that the quota lets us take.
+    /// Idle processors that the quota lets us take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_leaves: Option<u32>,
-    /// Processors that are promised to other jobs of ours and not shown by the site yet.
+    /// Processors that are deducted for other jobs of ours and not shown by the site yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<u32>,
-    /// The site's errors in a row.
+    /// Errors of the site in a row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<u32>,
     /// When the site is probed first, while it is unusable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_at: Option<Instant>,
-    /// In words.
+    /// The verdict in words.
     pub detail: String,
 }

@@ -1,4 +1,4 @@
-//! What a logical file looks like from outside.
+//! The public view of a logical file.
 
 use cospan_domain::ids::{LogicalName, RelPath, SiteName};
 use serde::{Deserialize, Serialize};
@@ -7,11 +7,11 @@ use utoipa::ToSchema;
 use super::shape::{FileText, PathText, SiteText};
 use super::text;
 
-/// A file to be registered: it is at a site already.
+/// A file to be registered; it is at a site already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileRegistration {
-    /// Its logical name.
+    /// The logical name of the file.
     #[serde(with = "text")]
     #[schema(value_type = FileText)]
     pub name: LogicalName,
@@ -19,11 +19,11 @@ pub struct FileRegistration {
     #[serde(with = "text")]
     #[schema(value_type = SiteText)]
     pub site: SiteName,
-    /// Where it is below that site's file root.
+    /// Path of the file below the site's file root.
     #[serde(with = "text")]
     #[schema(value_type = PathText)]
     pub path: RelPath,
-    /// The name may point to other content until now.
+    /// Allow the name to point to other content until now.
     #[serde(default)]
     pub replace: bool,
 }
@@ -31,36 +31,36 @@ pub struct FileRegistration {
 /// A logical file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FileReport {
-    /// Its logical name.
+    /// The logical name of the file.
     pub name: String,
     /// The key that registered it.
     #[serde(default)]
     pub owner: String,
     /// BLAKE3 digest of its content.
     pub digest: String,
-    /// Its size.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// Where it is.
+    /// The replicas of the file.
     pub replicas: Vec<ReplicaReport>,
 }
 
-/// One place where a file's content is.
+/// A place that has a file's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReplicaReport {
     /// The site.
     pub site: String,
-    /// Where it is below the site's file root; missing for a copy in the site's own store.
+    /// Path below the site's file root; missing for a copy in the site's own store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// It is a copy that jobs needed and that is there still; nobody registered it.
+    /// True for a copy that jobs needed and that is still there; nobody registered it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept: bool,
 }
 
-/// One page of a list of files.
+/// A page of a list of files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct FilePage {
-    /// By name.
+    /// The files, by name.
     pub files: Vec<FileReport>,
     /// Give this as `after` for the next page; missing at the end of the list.
     #[serde(default, skip_serializing_if = "Option::is_none")]

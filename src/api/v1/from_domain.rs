@@ -1,4 +1,4 @@
-//! How the domain's state is shown.
+//! Conversions of the domain's state into reports.
 
 use cospan_domain::ids::ComponentIndex;
 use cospan_domain::job::spec::{Collect, ComponentSpec};
@@ -63,7 +63,7 @@ impl From<&PlacedBy> for PlacedReport {
 }
 
 impl PhaseReport {
-    /// Where this job stands.
+    /// Describes where this job stands.
     fn of(job: &Job) -> Self {
         let phase = &job.phase;
         let mut report = Self {
@@ -216,7 +216,7 @@ fn show_run(report: &mut ComponentReport, run: &AttemptState) {
     }
 }
 
-/// When a component is to begin that does not begin with the others.
+/// Says when a component begins that does not begin with the others.
 fn later_detail(job: &Job, index: ComponentIndex, state: &Component) -> Option<String> {
     let waits = !job.is_final() && (state.is_to_begin_later() || state.restart.is_none());
     if !waits || !job.begins_later(index) || !matches!(state.run, AttemptState::Idle) {

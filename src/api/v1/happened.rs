@@ -1,4 +1,4 @@
-//! How what happened to a job is shown.
+//! Conversions of a job's events into reports.
 
 use std::collections::BTreeSet;
 
@@ -17,17 +17,17 @@ use super::explain::RefusedReport;
 use super::from_domain::ending_detail;
 use super::quantity::Instant;
 
-/// What the components of a job are called; without the job they are numbered.
+/// The names of a job's components; without the job they are numbered.
 #[derive(Clone, Copy)]
 pub struct ComponentNames<'j>(Option<&'j Job>);
 
 impl<'j> ComponentNames<'j> {
-    /// Those of this job.
+    /// Takes the names from this job.
     pub fn of(job: &'j Job) -> Self {
         Self(Some(job))
     }
 
-    /// None is known.
+    /// Knows no names.
     pub fn unknown() -> Self {
         Self(None)
     }
@@ -42,7 +42,7 @@ impl<'j> ComponentNames<'j> {
     }
 }
 
-/// Why a round was given up, in words.
+/// Explains in words why a round was aborted.
 pub(crate) fn abort_cause(cause: &AbortCause, names: &ComponentNames<'_>) -> String {
     match cause {
         AbortCause::ClaimLost { component, detail } => {
@@ -92,7 +92,7 @@ pub(super) fn state_after(then: &AfterAbort) -> &'static str {
 }
 
 impl EventReport {
-    /// The submission itself, with which every history begins.
+    /// Creates the event of the submission, with which every history begins.
     pub fn submitted(job: &Job) -> Self {
         Self {
             at: Some(job.submitted_at.into()),
@@ -142,7 +142,7 @@ impl EventReport {
 }
 
 impl EventReport {
-    /// An event; with the names of components, as far as they are known.
+    /// Converts an event. Components get names as far as these are known.
     pub fn of(event: &JobEvent, names: &ComponentNames<'_>) -> Self {
         let mut report = Self {
             at: Some(event.at.into()),
@@ -220,7 +220,7 @@ impl EventReport {
     }
 }
 
-/// What happened to the start that a job is to be promised.
+/// Adds what happened to the reservation of a job.
 fn of_a_reservation(mut report: EventReport, what: &JobEventKind) -> EventReport {
     match what {
         JobEventKind::ReservationSought { wanted, split, .. } => {
@@ -291,7 +291,8 @@ fn of_a_reservation(mut report: EventReport, what: &JobEventKind) -> EventReport
     }
 }
 
-/// An earlier start, or fewer sites: what made it possible, and what is looked for.
+/// Describes a rescheduling to an earlier start or fewer sites: what made it possible, and which
+/// start is looked for.
 fn forward(
     mut report: EventReport,
     wanted: &Coallocation,
@@ -321,7 +322,7 @@ fn forward(
         .until(wanted.window.earliest)
 }
 
-/// The parts of a flexible job, in their order.
+/// Lists the parts of a flexible job, in their order.
 fn divided(wanted: &Coallocation) -> String {
     let mut parts: Vec<_> = wanted.parts.iter().collect();
     parts.sort_by_key(|part| part.component);
@@ -343,7 +344,7 @@ fn wanted_start(report: EventReport, wish: ReservationTerms) -> EventReport {
         .until(earliest)
 }
 
-/// Why there is no such reservation.
+/// Explains why there is no reservation.
 fn not_had(failure: SearchFailure) -> &'static str {
     match failure {
         SearchFailure::Never => "no site will ever grant it",
@@ -486,7 +487,7 @@ fn of_a_component(
             report.output = Some(*output);
             report.about(*component)
         }
-        // The others concern the job as a whole and are shown by the caller.
+        // The other events concern the job as a whole; the caller shows them.
         _ => report,
     }
 }

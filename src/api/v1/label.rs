@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::text;
 
-/// Why a text is no demand on a label.
+/// The error of a text that is not a demand on a label.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{0:?} is not a demand on a label; write it like \"arch=x86_64\", \"os!=windows\", \
@@ -21,7 +21,7 @@ use super::text;
 )]
 pub struct InvalidDemand(String);
 
-/// One demand on the labels of a site.
+/// A demand on the labels of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand(pub Constraint);
 
@@ -34,7 +34,7 @@ fn word(text: &str) -> Option<Arc<str>> {
     valid.then(|| text.into())
 }
 
-/// Small enough that every reader of JSON keeps it as it is.
+/// Parses a number that is small enough for every reader of JSON to keep it exactly.
 fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|number| *number < 1 << 53)
 }
@@ -86,7 +86,7 @@ impl fmt::Display for Demand {
             LabelRule::AtLeast(least) => write!(f, "{key}>={least}"),
             LabelRule::OneOf(values) => {
                 let values: Vec<&str> = values.iter().map(AsRef::as_ref).collect();
-                // A single alternative keeps its bar, so that it is read back as it was.
+                // A single alternative keeps its bar, so that it is read back unchanged.
                 let bar = if values.len() == 1 { "|" } else { "" };
                 write!(
                     f,
@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for Demand {
     }
 }
 
-/// Sites for which an override holds: a site's name, or `label=value`.
+/// The sites for which an override holds: a site's name, or `label=value`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OverrideTarget(pub OverrideScope);
 

@@ -1,4 +1,4 @@
-//! What could be got of a site lately, as it looks from outside.
+//! The public view of our recent experience at a site: what could be acquired.
 
 use std::fmt;
 
@@ -9,50 +9,50 @@ use utoipa::ToSchema;
 
 use super::quantity::Instant;
 
-/// What could be got lately of one partition of a site, on one account.
+/// The recent experience with one partition of a site and one account: what could be acquired.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct LaneReport {
     /// The partition and the account.
     #[schema(example = "short (account physics)")]
     pub lane: String,
-    /// The largest that started at once lately; missing if nothing did.
+    /// The largest request that started at once lately; missing if none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub got: Option<GotReport>,
-    /// What waited for others, or for a limit of the account, though it was idle: only what is
-    /// smaller or shorter is claimed there for a while.
+    /// Requests that waited for others, or for a limit of the account, although processors were
+    /// idle. For a while only smaller or shorter requests are claimed there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<WaitReport>,
 }
 
-/// What started at once.
+/// A request that started at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GotReport {
     /// Processors.
     pub processors: u32,
-    /// For how long it was asked.
+    /// Wall time of the request.
     pub wall_time_ms: u64,
     /// When it started.
     pub at: Instant,
 }
 
-/// What waited.
+/// A request that waited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WaitReport {
     /// Processors.
     pub processors: u32,
-    /// For how long it was asked.
+    /// Wall time of the request.
     pub wall_time_ms: u64,
-    /// When it was asked.
+    /// When the request was made.
     pub asked_at: Instant,
-    /// What it waited for, in the site's words.
+    /// The reason for the wait, in the site's words.
     #[schema(example = "Priority")]
     pub why: String,
-    /// From when on as much is asked again.
+    /// From then on as much is requested again.
     pub until: Instant,
 }
 
 impl LaneReport {
-    /// What is known of one lane.
+    /// Reports what is known about one partition with one account.
     pub fn of(lane: &PartitionAccount, known: &Experience) -> Self {
         Self {
             lane: lane.to_string(),

@@ -1,49 +1,49 @@
-//! The end of what a failed component printed as errors: the payload's own words, made
-//! harmless, and how to read the rest.
+//! The end of a failed component's error output: the payload's own words, made harmless, and the
+//! command that reads the rest.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::terminal::is_hidden;
 
-/// Bytes from the end that are looked at.
+/// Bytes from the end that are read.
 pub const TAIL_BYTES: u32 = 4 << 10;
-/// Most lines that are told.
+/// Most lines that are shown.
 const LINES: usize = 10;
-/// Most characters of a line that are told.
+/// Most characters of a line that are shown.
 const WIDTH: usize = 200;
 
-/// What a failed component printed last to standard error. These are the payload's words: they
-/// are told, and nothing is concluded from them.
+/// The last lines that a failed component printed to standard error. These are the payload's words:
+/// they are shown, and nothing is concluded from them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct LastWordsReport {
     /// The component.
     pub component: String,
-    /// Its attempt that failed.
+    /// The attempt that failed.
     pub attempt: u32,
-    /// Where it ran.
+    /// The site where it ran.
     pub site: String,
     /// At most ten lines of at most 200 characters, without control characters.
     #[serde(default)]
     pub lines: Vec<String>,
-    /// There is more than these lines.
+    /// True if there are more lines than these.
     #[serde(default)]
     pub shortened: bool,
-    /// Why they could not be read.
+    /// The reason why the lines could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// The command that prints all of it.
+    /// The command that prints all lines.
     #[schema(example = "cospan logs 12 --component solver --stream stderr")]
     pub more: String,
 }
 
-/// The last lines of a text that ends with `tail`, and whether there is more of it; `whole` if
-/// there is nothing in front of `tail`.
+/// Returns the last lines of a text that ends with `tail`, and true if there is more text. `whole`
+/// says that there is nothing in front of `tail`.
 pub fn last_lines(tail: &[u8], whole: bool) -> (Vec<String>, bool) {
     let text = String::from_utf8_lossy(tail);
     let text = anstream::adapter::strip_str(&text).to_string();
     let mut lines: Vec<&str> = text.lines().collect();
-    // Of this one the beginning is missing.
+    // The first line lacks its beginning.
     if !whole && lines.len() > 1 {
         lines.remove(0);
     }
@@ -58,9 +58,9 @@ pub fn last_lines(tail: &[u8], whole: bool) -> (Vec<String>, bool) {
     )
 }
 
-/// A line that moves no cursor, hides nothing, and turns no other text around.
+/// Makes a line harmless: it moves no cursor, hides nothing, and turns no other text around.
 fn harmless(line: &str) -> String {
-    // A terminal would show what comes behind the last return to the line's beginning.
+    // A terminal shows what follows the last carriage return.
     let shown = line
         .trim_end_matches('\r')
         .rsplit('\r')

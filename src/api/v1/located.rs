@@ -1,5 +1,5 @@
-//! JSON and YAML as the tables that TOML is read as, each value with its place in the text, so that
-//! the mistakes of a job file are found alike however it is written.
+//! JSON and YAML as TOML tables, each value with its place in the text, so that the mistakes of a
+//! job file are found alike in every notation.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,14 +8,14 @@ use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-/// Deeper no job document is.
+/// Largest depth of a job document.
 const DEEPEST: usize = 32;
 
 /// A text that was read.
 pub(super) struct LocatedText<'t> {
-    /// Of a list of jobs, a table that has it as `job`.
+    /// The table. A list of jobs is a table with the key `job`.
     pub(super) table: Spanned<DeTable<'t>>,
-    /// What stands where without quotes, and may be a text where one is wanted.
+    /// The unquoted values by position. Each may be a text where a text is wanted.
     pub(super) plain: BTreeMap<usize, String>,
 }
 
@@ -28,7 +28,8 @@ impl<'t> From<Spanned<DeTable<'t>>> for LocatedText<'t> {
     }
 }
 
-/// Reads a text. `yaml`: what stands without quotes may be a text. `None` if it has what TOML has no word for, as anchors and tags, or is not valid.
+/// Reads a text. With `yaml`, an unquoted value may be a text. Returns `None` if the text is
+/// invalid, or has something that TOML lacks, such as anchors and tags.
 pub(super) fn read(text: &str, yaml: bool) -> Option<LocatedText<'_>> {
     let parser = Parser::new_from_str(text);
     let mut reader = DocumentReader {
@@ -67,7 +68,7 @@ struct DocumentReader<'t> {
     plain: BTreeMap<usize, String>,
 }
 
-/// A value, of which there is none where `null` stands.
+/// A value; none for `null`.
 type LocatedValue<'t> = Option<Spanned<DeValue<'t>>>;
 
 impl<'t> DocumentReader<'t> {
@@ -95,7 +96,7 @@ impl<'t> DocumentReader<'t> {
         Some(Some(Spanned::new(start..start, value)))
     }
 
-    /// What stands without quotes: nothing, a truth, a number or a text.
+    /// Converts an unquoted value: nothing, a truth value, a number or a text.
     fn plain(&mut self, text: String, start: usize) -> Option<DeValue<'t>> {
         let value = match text.as_str() {
             "" | "~" | "null" => return None,

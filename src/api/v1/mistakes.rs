@@ -1,5 +1,5 @@
-//! All mistakes of a job file at once. A reader stops at its first error; here what is wrong is taken
-//! out, or what is missing put in, and the file is read again until nothing is left to be said.
+//! All mistakes of a job file at once. A reader stops at its first error. Here the wrong value is
+//! removed, or the missing one added, and the file is read again until no error is left.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +13,10 @@ use super::document::JobDocument;
 use super::located::{self, LocatedText};
 use super::parse::{self, JobFormat, Jobs, ParseError, nearest};
 
-/// Most mistakes that are told.
+/// Most mistakes that are reported.
 const MOST: usize = 50;
 
-/// What stands in for a value that is wrong or missing.
+/// Values that replace a wrong or missing value.
 const STAND_INS: [(&str, &str); 6] = [
     ("wall_time", "\"1s\""),
     ("run_time", "\"1s\""),
@@ -29,9 +29,10 @@ const STAND_INS: [(&str, &str); 6] = [
 /// Reads one job, or a list of jobs, as [`parse::parse_all`] does.
 ///
 /// # Errors
-/// Everything that is wrong, with its lines, in the order of the file: also two components of one
-/// name, and policies that there are not. Only the first error of a text that is not valid in its
-/// notation, or of YAML with anchors or tags.
+///
+/// All mistakes with their lines, in the order of the file, also two components of one name, and
+/// policies that do not exist. Only the first error if the text is invalid in its notation, or is
+/// YAML with anchors or tags.
 pub fn read(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Vec<ParseError>> {
     let read = parse::parse_all(text, format);
     let is_list = parse::is_list(text, format);
@@ -65,14 +66,14 @@ pub fn read(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Vec<Parse
         None => error,
     }));
     if format != JobFormat::Toml {
-        // There a list of jobs has no name.
+        // The list of jobs has no name in these notations.
         found.iter_mut().for_each(|error| {
             if let Some(key) = error.key.strip_prefix("job[").filter(|_| is_list) {
                 error.key = format!("[{key}");
             }
         });
     }
-    // What is missing is told where its table begins.
+    // A missing key is reported where its table begins.
     found.sort_by_key(|error| (error.line, error.column));
     found.dedup();
     if found.is_empty() {
@@ -82,7 +83,7 @@ pub fn read(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Vec<Parse
     }
 }
 
-/// What a document says that can be read and yet cannot be meant.
+/// Finds values that can be read but make no sense.
 fn implausible(document: &JobDocument) -> Vec<(String, ParseError)> {
     let error = |problem: String| ParseError {
         problem,
@@ -123,16 +124,16 @@ fn implausible(document: &JobDocument) -> Vec<(String, ParseError)> {
     found
 }
 
-/// A file that is being read again and again.
+/// A file that is read again and again until it has no errors.
 struct Mending<'a> {
     text: &'a str,
     is_list: bool,
     table: Spanned<DeTable<'a>>,
-    /// What stands without quotes and was not yet read as a text.
+    /// The unquoted values that were not yet read as texts.
     plain: BTreeMap<usize, String>,
-    /// What was said of those that were, by their keys.
+    /// The errors of those that were, by their keys.
     said: BTreeMap<String, ParseError>,
-    /// What was taken out, so that it is not said to be missing.
+    /// The values that were removed. They are not reported as missing.
     taken_out: BTreeSet<String>,
     found: Vec<ParseError>,
 }
@@ -154,7 +155,7 @@ impl<'a> Mending<'a> {
         }
     }
 
-    /// What could be read in the end, and everything that was wrong.
+    /// Returns the jobs that could be read in the end, and all mistakes.
     fn all(mut self) -> (Vec<JobDocument>, Vec<ParseError>) {
         for round in 0..3 * MOST {
             let from = toml::de::Deserializer::from(self.table.clone());
@@ -176,7 +177,7 @@ impl<'a> Mending<'a> {
         (Vec::new(), self.found)
     }
 
-    /// Takes one mistake out; whether that was possible.
+    /// Removes one mistake. Returns false if that is impossible.
     fn mend(&mut self, path: &[Segment], told: ParseError, round: usize) -> bool {
         if let Some(field) = missing(&told.problem) {
             let key = match told.key.as_str() {
@@ -196,7 +197,7 @@ impl<'a> Mending<'a> {
             return true;
         }
         let told = self.said.remove(&told.key).unwrap_or(told);
-        // The innermost key that leads to the mistake goes, with all that is below it.
+        // Removes the innermost key that leads to the mistake, with everything below it.
         let last = path
             .iter()
             .rposition(|segment: &Segment| matches!(segment, Segment::Map { .. }));
@@ -219,7 +220,7 @@ impl<'a> Mending<'a> {
         taken.is_some()
     }
 
-    /// What YAML has without quotes may be meant as a text: then it is one from now on.
+    /// Reads an unquoted value of YAML as a text from now on.
     fn as_text(&mut self, path: &[Segment]) -> bool {
         let Some(value) = value_at(self.table.get_mut(), path) else {
             return false;
@@ -232,7 +233,7 @@ impl<'a> Mending<'a> {
     }
 }
 
-/// What a path leads to.
+/// Returns the value at a path.
 fn value_at<'t, 'a>(
     table: &'t mut DeTable<'a>,
     path: &[Segment],
@@ -253,7 +254,7 @@ fn value_at<'t, 'a>(
         })
 }
 
-/// The field of "missing field `x`".
+/// Returns the field of "missing field `x`".
 fn missing(problem: &str) -> Option<String> {
     Some(
         problem
@@ -268,7 +269,7 @@ fn put_in(table: &mut DeTable<'_>, field: &str, round: usize) -> bool {
     let known = STAND_INS.iter().find(|(name, _)| *name == field);
     let value = match known {
         Some((_, text)) => DeValue::parse(text).ok(),
-        // A name, a path: each its own, so that none is there twice.
+        // Each name or path is different, so that none appears twice.
         None => {
             let text = DeValue::String(Cow::Owned(format!("stand-in-{round}")));
             Some(Spanned::new(0..0, text))
@@ -278,7 +279,7 @@ fn put_in(table: &mut DeTable<'_>, field: &str, round: usize) -> bool {
     value.is_some_and(|value| table.insert(key, value).is_none())
 }
 
-/// The table that a path leads to.
+/// Returns the table at a path.
 fn table_at<'t, 'a>(table: &'t mut DeTable<'a>, path: &[Segment]) -> Option<&'t mut DeTable<'a>> {
     let mut steps = path.iter();
     let Some(step) = steps.next() else {
@@ -300,7 +301,7 @@ fn table_at<'t, 'a>(table: &'t mut DeTable<'a>, path: &[Segment]) -> Option<&'t 
     }
 }
 
-/// The error with the line that its key stands on.
+/// Adds the line of the key to the error.
 fn with_line(text: &str, table: &DeTable<'_>, error: ParseError) -> ParseError {
     match start_of(table, &error.key) {
         Some(start) => {
@@ -315,7 +316,7 @@ fn with_line(text: &str, table: &DeTable<'_>, error: ParseError) -> ParseError {
     }
 }
 
-/// Where the value of a key like `component[1].name` begins.
+/// Returns the position of the value of a key like `component[1].name`.
 fn start_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
     let (step, rest) = key.split_once('.').unwrap_or((key, ""));
     let (name, index) = match step.split_once('[') {

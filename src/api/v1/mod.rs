@@ -1,4 +1,4 @@
-//! Version 1: job documents, what jobs, sites and files look like, and problems.
+//! Version 1: job documents, reports on jobs, sites and files, and problems.
 
 pub mod accounting;
 pub mod acquisition;

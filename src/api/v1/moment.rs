@@ -1,4 +1,4 @@
-//! A time as people write it, with its zone or in that of where it is read.
+//! Times as people write them, with a zone or in the zone of the reader.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,11 +14,11 @@ use super::text;
 
 /// A time that is written `2026-11-27T09:00:00+01:00`, `2026-11-27 09:00[Europe/Paris]`,
 /// `2026-11-27 09:00`, `tomorrow 09:00`, `today 18:30`, `09:00` (the next one), `in 2h` or `now`.
-/// Without a zone it is local time, whatever daylight saving makes of it that day.
+/// Without a zone it is local time, daylight saving included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub Timestamp);
 
-/// A text that is no time.
+/// The error of a text that is not a time.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{0:?} is not a time; write it like \"2026-11-27T09:00:00+01:00\", \"tomorrow 09:00\" or \
@@ -27,16 +27,17 @@ pub struct Moment(pub Timestamp);
 pub struct InvalidMoment(String);
 
 impl Moment {
-    /// Now, by the clock of where it is read.
+    /// Returns the present time of the local clock.
     pub fn now() -> Self {
         let ms = u64::try_from(jiff::Timestamp::now().as_millisecond());
         Self(Timestamp(ms.unwrap_or_default()))
     }
 
-    /// What a text means to somebody whose clock, in their zone, shows `now`.
+    /// Parses a text for a reader whose clock, in their zone, shows `now`.
     ///
     /// # Errors
-    /// It is no time, or lies before 1970.
+    ///
+    /// The text is not a time, or the time lies before 1970.
     pub fn read(text: &str, now: &ZonedDateTime) -> Result<Self, InvalidMoment> {
         let text = text.trim();
         let read = relative(text, now).or_else(|| absolute(text, now));
@@ -61,7 +62,7 @@ fn relative(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
         let at = now
             .checked_add(i64::try_from(length.0.0).ok()?.milliseconds())
             .ok()?;
-        // To the second, as it is shown: a window of maintenance is named by its begin.
+        // Cut to seconds, as it is shown: a maintenance window is identified by its start.
         return at
             .round(
                 ZonedDateTimeRound::new()

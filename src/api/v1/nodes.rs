@@ -1,5 +1,5 @@
-//! The shape of a component: so many tasks on so many nodes. Whoever places it reads it as demands
-//! on its site; resource managers that know nodes get it in their own words.
+//! The shape of a component: a number of tasks on each of a number of nodes. For placement it
+//! becomes demands on the site; batch systems that know nodes get it as options of their own.
 
 use std::sync::Arc;
 
@@ -9,13 +9,14 @@ use cospan_domain::labels::{Constraint, LabelRule, NODE_PROCESSORS, NODES};
 use super::document::ComponentDocument;
 use super::label::{Demand, OverrideTarget};
 
-/// Options by which a component may have said already how it lies on nodes.
+/// Options by which a component may have chosen its nodes already.
 const OWN: [&str; 3] = ["--nodes=", "-N", "--ntasks-per-node="];
 
-/// Says by processors, demands and options what `nodes` and `tasks_per_node` say.
+/// Expresses `nodes` and `tasks_per_node` as processors, demands and options.
 ///
 /// # Errors
-/// The field that contradicts another, and how.
+///
+/// The field that contradicts another, and the contradiction.
 pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static str, String)> {
     let refuse = |field, problem: &str| Err((field, problem.to_owned()));
     let (nodes, each) = match (document.nodes, document.tasks_per_node) {
@@ -69,7 +70,7 @@ pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static s
     Ok(())
 }
 
-/// What every site has is not asked for.
+/// Adds a demand, unless every site meets it.
 fn demand(document: &mut ComponentDocument, key: &str, least: u32) {
     if least > 1 {
         let constraint = Constraint {

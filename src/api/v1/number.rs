@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
-/// A kind of whole number that can be read.
+/// A type of whole number that can be read.
 pub(super) trait WholeNumber: TryFrom<u64> {
-    /// Its largest value.
+    /// The largest value.
     const MAX: u64;
 }
 
@@ -17,7 +17,7 @@ impl WholeNumber for u32 {
     const MAX: u64 = u32::MAX as u64;
 }
 
-/// What every reader of JSON takes for a whole number of 64 bits.
+/// The largest integers that every reader of JSON keeps exactly.
 impl WholeNumber for u64 {
     const MAX: u64 = i64::MAX as u64;
 }
@@ -57,7 +57,7 @@ impl<T: WholeNumber> Visitor<'_> for WholeVisitor<T> {
         }
     }
 
-    /// In JSON `3.0` is a whole number, too.
+    /// Accepts `3.0`, which is a whole number in JSON.
     fn visit_f64<E: Error>(self, value: f64) -> Result<T, E> {
         if value.fract() == 0.0 && (0.0..i64::MAX as f64).contains(&value) {
             return self.visit_u64(value as u64);
@@ -66,13 +66,13 @@ impl<T: WholeNumber> Visitor<'_> for WholeVisitor<T> {
     }
 }
 
-/// A number that must be at least 1. Every format says what it found instead of choosing the words
-/// itself: told that a number is wanted, YAML would only say that there is none.
+/// Reads a number of at least 1. It asks the format for any value: asked for a number, YAML would
+/// only report that there is none, not what it found.
 pub(super) fn positive<'de, D: Deserializer<'de>, T: WholeNumber>(from: D) -> Result<T, D::Error> {
     from.deserialize_any(WholeVisitor::new(1))
 }
 
-/// A number that may be 0.
+/// Reads a number that may be 0.
 pub(super) fn any<'de, D: Deserializer<'de>, T: WholeNumber>(from: D) -> Result<T, D::Error> {
     from.deserialize_any(WholeVisitor::new(0))
 }
@@ -85,7 +85,7 @@ impl<'de, T: WholeNumber> Deserialize<'de> for Positive<T> {
     }
 }
 
-/// A number that is missing, or at least 1.
+/// Reads a number of at least 1 that may be missing.
 pub(super) fn positive_option<'de, D, T: WholeNumber>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -101,7 +101,7 @@ impl<'de, T: WholeNumber> Deserialize<'de> for Any<T> {
     }
 }
 
-/// A number that may be missing, or 0.
+/// Reads a number that may be missing or 0.
 pub(super) fn any_option<'de, D, T: WholeNumber>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -109,7 +109,7 @@ where
     Option::<Any<T>>::deserialize(from).map(|number| number.map(|Any(number)| number))
 }
 
-/// Numbers that may be 0.
+/// Reads numbers that may be 0.
 pub(super) fn list<'de, D, T: WholeNumber>(from: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -118,7 +118,7 @@ where
     Ok(list.into_iter().map(|Any(number)| number).collect())
 }
 
-/// Lists of such numbers.
+/// Reads lists of numbers that may be 0.
 pub(super) fn lists<'de, D, T: WholeNumber>(from: D) -> Result<Vec<Vec<T>>, D::Error>
 where
     D: Deserializer<'de>,
@@ -130,7 +130,7 @@ where
         .collect())
 }
 
-/// Counts by name, each at least 1.
+/// Reads counts by name, each at least 1.
 pub(super) fn positive_map<'de, D>(from: D) -> Result<BTreeMap<Arc<str>, u64>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,5 +1,5 @@
-//! Reading job documents from text, with errors that name the line, the key and
-//! the key that was probably meant.
+//! Parsers of job documents, with errors that name the line, the key and the key that was probably
+//! meant.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub use cospan_domain::text::nearest;
 
 use super::document::JobDocument;
 
-/// In which notation a job file is written.
+/// The notation of a job file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobFormat {
     /// TOML.
@@ -22,7 +22,7 @@ pub enum JobFormat {
 }
 
 impl JobFormat {
-    /// What a file's name says: `.toml`, `.json`, `.yaml` or `.yml`.
+    /// Recognizes a format by the file name: `.toml`, `.json`, `.yaml` or `.yml`.
     pub fn of_file_name(name: &str) -> Option<JobFormat> {
         let (_, extension) = name.rsplit_once('.')?;
         match extension.to_ascii_lowercase().as_str() {
@@ -33,7 +33,7 @@ impl JobFormat {
         }
     }
 
-    /// What a text without a name looks like.
+    /// Guesses the format of a text without a name.
     pub fn guess(text: &str) -> JobFormat {
         let mut lines = text
             .lines()
@@ -41,7 +41,7 @@ impl JobFormat {
             .filter(|l| !l.is_empty() && !l.starts_with('#'));
         match lines.next() {
             Some(line) if line.starts_with('{') => JobFormat::Json,
-            // A list in JSON, unless it is a table's header of TOML.
+            // A list in JSON, unless it is the header of a TOML table.
             Some(line) if line.starts_with('[') => match line.ends_with(']') && line.len() > 2 {
                 true if !line.contains('{') => JobFormat::Toml,
                 _ => JobFormat::Json,
@@ -57,10 +57,10 @@ impl JobFormat {
     }
 }
 
-/// Why a text is no job document.
+/// The reason why a text is not a job document.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Default)]
 pub struct ParseError {
-    /// Line in the text, from 1, where it is known.
+    /// Line in the text, from 1, if it is known.
     pub line: Option<u64>,
     /// Column in that line, from 1.
     pub column: Option<u64>,
@@ -68,7 +68,7 @@ pub struct ParseError {
     pub key: String,
     /// The known key that is nearest to an unknown one.
     pub nearest: Option<String>,
-    /// What is wrong.
+    /// The error in words.
     pub problem: String,
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Jobs {
     pub(super) job: Vec<JobDocument>,
 }
 
-/// Whether a text is a list of jobs.
+/// Returns true if a text is a list of jobs.
 pub(super) fn is_list(text: &str, format: JobFormat) -> bool {
     let mut lines = text.lines().map(str::trim);
     let first = lines
@@ -140,16 +140,17 @@ pub fn read<T: DeserializeOwned>(text: &str, format: JobFormat) -> Result<T, Par
     }
 }
 
-/// Reads JSON. Meant to be called again for the error's place, after a plain
-/// reading failed: keeping track of the path costs time.
+/// Reads JSON. Call it after a plain reading failed, to find the place of the error: keeping track
+/// of the path costs time.
 ///
 /// # Errors
+///
 /// Anything that is not exactly such a value.
 pub fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ParseError> {
     let mut from = serde_json::Deserializer::from_slice(text);
     let value = with_path(&mut from, |error| {
         let full = error.to_string();
-        // Its place is told by the line; it would only be said twice.
+        // The line already gives the place; it would appear twice.
         let problem = full
             .rsplit_once(" at line ")
             .map_or(full.as_str(), |(before, _)| before);
@@ -183,7 +184,7 @@ fn located(text: &str, error: &toml::de::Error) -> ParseError {
     }
 }
 
-/// Line and column of a byte, from 1.
+/// Returns line and column of a byte, both from 1.
 pub(super) fn line_and_column(text: &str, at: usize) -> (u64, u64) {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() as u64 + 1;
@@ -191,7 +192,7 @@ pub(super) fn line_and_column(text: &str, at: usize) -> (u64, u64) {
     (line, column)
 }
 
-/// An error of a reader of TOML in our words.
+/// Converts an error of the TOML reader into our words.
 pub(super) fn told(text: &str, error: &serde_path_to_error::Error<toml::de::Error>) -> ParseError {
     finish(located(text, error.inner()), path_of(error.path()))
 }
@@ -243,7 +244,7 @@ fn path_of(path: &serde_path_to_error::Path) -> String {
     if text == "." { String::new() } else { text }
 }
 
-/// Turns serde's words for an unknown key into ours, with the nearest known key.
+/// Replaces serde's message about an unknown key by ours, with the nearest known key.
 fn finish(mut error: ParseError, path: String) -> ParseError {
     error.key = path;
     let Some((kind, unknown, known)) = unknown_key(&error.problem) else {
@@ -264,7 +265,7 @@ pub(crate) fn unknown_key(message: &str) -> Option<(&'static str, String, Vec<St
         None => ("value", message.strip_prefix("unknown variant `")?),
     };
     let (unknown, rest) = rest.split_once("`, ")?;
-    // Some readers put the known ones into backticks, some do not.
+    // Some readers put the known keys into backticks, some do not.
     let list = rest
         .trim_start_matches("expected ")
         .trim_start_matches("one of ");

@@ -1,4 +1,5 @@
-//! What a job prefers among the sites that are asked to promise its start, as its user writes it.
+//! The preferences of a job among the sites that are asked for a reservation, as its user writes
+//! them.
 
 use std::sync::Arc;
 
@@ -10,19 +11,19 @@ use utoipa::ToSchema;
 use super::quantity::Length;
 use super::shape::BenchmarkText;
 
-/// By what sites are ranked.
+/// The objective by which sites are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ObjectiveName {
-    /// The least time until it starts.
+    /// The earliest start.
     EarliestStart,
-    /// The least time until its output is where it is wanted.
+    /// The earliest time at which the output is where it is wanted.
     #[default]
     EarliestCompletion,
 }
 
 impl ObjectiveName {
-    /// As it is written.
+    /// Returns the name as it is written.
     pub fn as_str(self) -> &'static str {
         match self {
             ObjectiveName::EarliestStart => "earliest-start",
@@ -49,26 +50,26 @@ impl From<Objective> for ObjectiveName {
     }
 }
 
-/// How the sites that are asked to promise a start are ranked. All of it may be left out.
+/// The preferences that rank the sites that are asked for a reservation. All of them may be left
+/// out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PreferencesDocument {
-    /// By what; `earliest-completion` if left out. Where nothing is known of the run time, starts
-    /// alone are compared.
+    /// The objective; `earliest-completion` if left out. If the run time is unknown, only starts
+    /// are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveName>,
-    /// How long it is expected to run, the same at every site; benchmarks know better.
+    /// Expected run time, the same at every site; benchmarks are more exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_time: Option<Length>,
-    /// How long it is expected to take until its input is there, where replicas and links do not
-    /// say it.
+    /// Expected time until the input has arrived, where replicas and links do not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "10m")]
     pub stage_in: Option<Length>,
-    /// How long it is expected to take until its output is where it is wanted.
+    /// Expected time until the output is where it is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage_out: Option<Length>,
-    /// Benchmarks with characteristics like its own, each named once.
+    /// Benchmarks with characteristics like the job's, each named once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 32)]
     pub benchmark: Vec<BenchmarkDocument>,
@@ -78,16 +79,16 @@ pub struct PreferencesDocument {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BenchmarkDocument {
-    /// Its name, as sites have it in their configuration.
+    /// The name of the benchmark, as in the configuration of the sites.
     #[schema(value_type = BenchmarkText)]
     pub name: Arc<str>,
-    /// The result of a system that the job is known on; higher is better.
+    /// The result of a system on which the job's run time is known; higher is better.
     pub reference: ScoreNumber,
-    /// How long the job runs on that system.
+    /// The run time of the job on that system.
     pub run_time: Length,
 }
 
-/// A result of a benchmark, written as a number.
+/// The result of a benchmark, written as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScoreNumber(pub Score);
 

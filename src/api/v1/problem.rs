@@ -1,4 +1,4 @@
-//! What went wrong, as an RFC 9457 problem document with a stable code.
+//! Problem documents (RFC 9457) with a stable code.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use utoipa::ToSchema;
 /// Media type of a problem document.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Why a request was not done.
+/// The reason why a request was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// Identifies the kind: `urn:cospan:problem:` and the code.
+    /// The kind of problem: `urn:cospan:problem:` and the code.
     #[serde(rename = "type")]
     pub kind: String,
     /// The kind in words.
@@ -21,9 +21,9 @@ pub struct Problem {
     /// Stable code of the kind: `C` and four digits.
     #[schema(example = "C1001")]
     pub code: String,
-    /// What is wrong here.
+    /// The problem in words.
     pub detail: String,
-    /// Position in the request's array, from 0.
+    /// Position in the array of the request, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u64>,
     /// Path of the field that is wrong: `component[0].processors`.
@@ -32,14 +32,14 @@ pub struct Problem {
     /// The known key that is nearest to an unknown one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
-    /// The role that is needed and that the key has not.
+    /// The role that is needed and that the key lacks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "operator")]
     pub role: Option<String>,
-    /// The methods that the address takes; also in the header `Allow`.
+    /// The methods that the address accepts; also in the header `Allow`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub methods: Option<Vec<String>>,
-    /// What to do about it.
+    /// A remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// When to try again, in seconds; also in the header `Retry-After`.
@@ -75,7 +75,7 @@ macro_rules! codes {
                 match self { $(Code::$name => $title,)* }
             }
 
-            /// What to do about it, unless a problem says something more exact.
+            /// A remedy, unless a problem gives a more exact one.
             pub fn remedy(self) -> &'static str {
                 match self { $(Code::$name => $remedy,)* }
             }
@@ -96,7 +96,7 @@ codes! {
     /// The request is not valid HTTP.
     BadRequest = "C1004", 400, "the request cannot be read",
         "send a valid request, and the whole of it";
-    /// It was not sent in time.
+    /// The request did not arrive in time.
     RequestTimeout = "C1005", 408, "the request did not arrive in time",
         "send the whole of it at once; `server.head_timeout` and `server.body_timeout` say how long it may take";
     /// The job can be read but makes no sense.
@@ -105,12 +105,12 @@ codes! {
     /// More components than allowed.
     TooManyComponents = "C1102", 422, "the job has too many components",
         "split the job, or have `limits.max_components` raised";
-    /// No known site can ever hold it.
+    /// No known site can ever hold the job.
     Unplaceable = "C1103", 422, "no known site can ever hold the job",
         "ask for less, or for another site (`cospan site list` shows what each has); \
          submit with `--allow-unplaceable` (over HTTP `?allow_unplaceable=true`) to wait for a site \
          that can hold it";
-    /// A site that it names takes no jobs now.
+    /// A site that the job names accepts no jobs now.
     ClosedSite = "C1109", 422, "a site of the job takes no jobs now",
         "see `cospan site list`; submit without `--refuse-closed` to wait for the site, or name \
          another";
@@ -129,7 +129,7 @@ codes! {
     /// More jobs than a dry run has time for.
     DryRunTooLong = "C1110", 422, "the dry run would take too long",
         "check fewer jobs at once, or have `server.dry_run_budget` raised";
-    /// Jobs that would take more memory than a key may ever have.
+    /// The jobs would take more memory than a key may ever have.
     NeverRoom = "C1111", 422, "the jobs of the request take more memory than they may",
         "send fewer, smaller jobs";
     /// A plan of faults cannot be carried out.
@@ -138,13 +138,13 @@ codes! {
     /// A window of time ends before it begins, has passed, or has no length.
     BadWindow = "C1112", 422, "the window is not valid",
         "let it end after its begin, and not before now";
-    /// What was sent is not what was announced.
+    /// The uploaded content is not what was announced.
     BadUpload = "C1113", 422, "what was uploaded is not what was announced",
         "upload the file again; it may have changed meanwhile";
-    /// A file is longer than any may be.
+    /// The file is longer than any may be.
     NeverRoomForFile = "C1114", 422, "the file is longer than may be uploaded",
         "bring it to a site yourself and register it there, or have `limits.max_upload` raised";
-    /// What is asked of a reservation that jobs share contradicts itself.
+    /// A request about a shared reservation contradicts itself.
     BadSharing = "C1115", 422, "what is asked of the shared reservation makes no sense",
         "correct what is named; `cospan reservation --help` tells what can be asked";
     /// No key, or an unknown one.
@@ -171,13 +171,13 @@ codes! {
     /// The idempotency key was used for another request.
     IdempotencyMismatch = "C4001", 409, "the idempotency key was used for another request",
         "use a new idempotency key for a new request";
-    /// It does not fit the present state.
+    /// The request does not fit the present state.
     Conflict = "C4002", 409, "it does not fit the present state",
         "look at its present state, and order what that allows";
     /// The body is longer than allowed.
     BodyTooLarge = "C5001", 413, "the body is too large",
         "send fewer jobs at once";
-    /// Too much to do.
+    /// The server is too busy.
     Busy = "C5002", 429, "the server has as much to do as it can take",
         "send the same again after the time that is told";
     /// More requests with one key than allowed.
@@ -205,16 +205,16 @@ codes! {
     ReadOnly = "C6003", 503, "the server only reads its store",
         "give the server more memory (`server.memory`) and start it again, or import \
          `cospan store export` where there is more";
-    /// The site did not do it.
+    /// The site did not carry it out.
     Site = "C7001", 502, "the site did not do it",
         "look at the site (`cospan site list`), and try again when it answers";
-    /// A fault of the server.
+    /// An error of the server.
     Internal = "C9001", 500, "the server made an error",
         "look into the server's log";
 }
 
 impl Problem {
-    /// A problem of this kind.
+    /// Creates a problem of this kind.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self {
             kind: format!("urn:cospan:problem:{}", code.as_str()),
@@ -232,42 +232,42 @@ impl Problem {
         }
     }
 
-    /// With what to do about it here, in place of what helps in general.
+    /// Adds a remedy, in place of the general one.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
-    /// With the role that is needed.
+    /// Adds the role that is needed.
     #[must_use]
     pub fn role(mut self, role: &str) -> Self {
         self.role = Some(role.to_owned());
         self
     }
 
-    /// With the methods that the address takes.
+    /// Adds the methods that the address accepts.
     #[must_use]
     pub fn methods(mut self, methods: impl IntoIterator<Item = &'static str>) -> Self {
         self.methods = Some(methods.into_iter().map(str::to_owned).collect());
         self
     }
 
-    /// With the position in the request's array.
+    /// Adds the position in the array of the request.
     #[must_use]
     pub fn index(mut self, index: usize) -> Self {
         self.index = Some(index as u64);
         self
     }
 
-    /// With the path of the field.
+    /// Adds the path of the field.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into()).filter(|key| !key.is_empty());
         self
     }
 
-    /// With the time after which to try again.
+    /// Adds the time after which to try again, in seconds.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_s = Some(seconds);

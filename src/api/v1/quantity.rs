@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::text;
 
-/// Why a text is no time or size.
+/// The reason why a text is not a time or size.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{text:?} is not {what}; write it like {examples}")]
 pub struct InvalidQuantity {
@@ -95,8 +95,8 @@ impl FromStr for Length {
     }
 }
 
-/// Whether a month or year is meant, which is no length. humantime 2.4 takes `M` for 30.44 days,
-/// and whoever writes `90M` means minutes.
+/// Returns true if a month or year is meant, which has no fixed length. humantime 2.4 takes `M` for
+/// 30.44 days, but whoever writes `90M` means minutes.
 fn has_calendar_unit(text: &str) -> bool {
     let mut units = text.split(|c: char| !c.is_ascii_alphabetic());
     units.any(|unit| {
@@ -140,7 +140,7 @@ impl FromStr for Size {
     type Err = InvalidQuantity;
 
     fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
-        // A bare number is refused: nobody knows whether bytes were meant.
+        // A bare number is refused: nobody knows if bytes were meant.
         let has_unit = text.bytes().last().is_some_and(|b| b.is_ascii_alphabetic());
         let size = has_unit
             .then(|| parse_size::parse_size(text).ok())
@@ -197,7 +197,7 @@ impl FromStr for Instant {
     type Err = InvalidQuantity;
 
     fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
-        // Nothing of ours happened before 1970.
+        // No time of ours lies before 1970.
         let of = |ms: i64| Instant(Timestamp(u64::try_from(ms).unwrap_or(0)));
         let parsed = text
             .parse()
@@ -215,7 +215,7 @@ impl FromStr for Instant {
 
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The last millisecond that RFC 3339 can name: what lies beyond means "never".
+        // The last millisecond that RFC 3339 can name: later times mean "never".
         const LAST_MS: u64 = 253_402_300_799_999;
         let since = Duration::from_millis(self.0.0.min(LAST_MS));
         let at: SystemTime = UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! How the sites that may promise a job its start were ranked.
+//! The ranking of the sites that may reserve for a job.
 
 use cospan_domain::acquire::Objective;
 use cospan_domain::ids::ComponentIndex;
@@ -13,14 +13,14 @@ use utoipa::ToSchema;
 use super::preferences::ObjectiveName;
 use super::quantity::Instant;
 
-/// How the sites of a component were ranked.
+/// The ranking of the sites for a component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RankingReport {
     /// The component.
     pub component: String,
-    /// What they were compared by.
+    /// The objective of the comparison.
     pub by: ObjectiveName,
-    /// Why that is not what the job prefers.
+    /// The reason why that is not the objective that the job prefers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "nothing is known of the run time")]
     pub because: Option<String>,
@@ -28,36 +28,38 @@ pub struct RankingReport {
     pub candidates: Vec<CandidateReport>,
 }
 
-/// What is predicted for a component at a site.
+/// The predictions for a component at a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CandidateReport {
     /// The site.
     pub site: String,
-    /// `chosen`: what it granted is kept; `granted`: what it granted was given back, or has yet to
-    /// be compared; `expected`: it was not asked, the start is what it published; `not-asked`: nor
-    /// did it publish one; `refused`; `too-late`: the input would be there after the latest start;
-    /// `lost`: it granted one, and had it no more when it was to keep it.
+    /// `chosen`: its reservation is kept; `granted`: its offer was given back, or has yet to be
+    /// compared; `expected`: it was not asked, and the start is the one that it published;
+    /// `not-asked`: nor did it publish one; `refused`; `too-late`: the input would arrive after the
+    /// latest start; `lost`: it offered a reservation, but no longer had it when it was to be
+    /// confirmed.
     #[schema(example = "chosen")]
     pub state: String,
-    /// How long it takes until the input is there; missing: nobody knows, and it counts as 0.
+    /// Time until the input has arrived; missing: unknown, which counts as 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage_in_ms: Option<u64>,
-    /// When it would start.
+    /// The predicted start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Instant>,
-    /// How long it would run; missing: nobody knows.
+    /// The predicted run time; missing: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_ms: Option<u64>,
-    /// When its output would be where it is wanted.
+    /// When the output would be where it is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<Instant>,
-    /// Of a site that refused: from when on it may grant a start, if it said so.
+    /// For a site that refused: from when on it may reserve, if it said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Instant>,
 }
 
 impl RankingReport {
-    /// Those of a job's components that are to be told of, by part of its reservation.
+    /// Reports the rankings of the job's components that the filter selects, by part of the
+    /// reservation.
     pub fn of(job: &Job, is_told_of: impl Fn(ComponentIndex) -> bool) -> Vec<Self> {
         let Some(reservation) = job.reservation.as_deref() else {
             return Vec::new();
@@ -82,7 +84,7 @@ impl RankingReport {
             .collect()
     }
 
-    /// That of one component. Starts are so long after their reservations begin.
+    /// Reports the ranking of one component, which starts some time after its reservation begins.
     pub fn of_one(
         component: String,
         ranking: &Ranking,
@@ -115,7 +117,7 @@ impl RankingReport {
     }
 }
 
-/// The site whose reservation a part has.
+/// Returns the site of a part's reservation.
 fn kept(search: &ReservationSearch, part: usize) -> Option<&str> {
     search
         .reserved()

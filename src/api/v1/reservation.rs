@@ -1,4 +1,4 @@
-//! The start that a job is to be promised: as its user writes it, and what became of it.
+//! The reservation of a job: as its user writes it, and its state.
 
 use cospan_domain::acquire::ReservationTerms;
 use cospan_domain::ids::{ComponentIndex, ReservationName};
@@ -17,84 +17,84 @@ use super::shared::SharedReport;
 use super::split::SplitReport;
 use super::text;
 
-/// The tolerance that is taken if none is given, as far as the window allows it.
+/// The tolerance if none is given, as far as the window allows it.
 const TOLERANCE: DurationMs = DurationMs::from_secs(60);
 
-/// How far ahead a start may be that is promised only if one is needed, if no latest is given.
+/// Longest time until a start that is reserved only if needed, if no latest start is given.
 const AHEAD: DurationMs = DurationMs::from_secs(7 * 86_400);
-/// How long processors are claimed in vain until sites are asked for such a promise, if that is not
-/// given; at most half the time until the latest start.
+/// Time of failed claims after which sites are asked for a reservation, if none is given; at most
+/// half the time until the latest start.
 const RESERVE_AFTER: DurationMs = DurationMs::from_secs(600);
 
-/// Whether a job wants a reservation.
+/// The ways in which a job wants a reservation.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema, clap::ValueEnum,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Wanted {
-    /// It waits until processors are idle, as if nothing was said of a reservation.
+    /// No reservation: the job waits until processors are idle, as if the table were missing.
     No,
-    /// Processors are claimed for it first; sites are asked once that was in vain for long enough.
+    /// Claims come first. Sites are asked once claims have failed for long enough.
     IfNeeded,
-    /// Sites are asked at once; it starts as promised, or does not run.
+    /// Sites are asked at once. The job starts as reserved, or does not run.
     #[default]
     Always,
 }
 
-/// What becomes of components that no site which grants reservations could hold.
+/// The rule for components that no site that grants reservations could hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhereUnreserved {
     /// The job is refused.
     #[default]
     Refuse,
-    /// They are claimed at the start, where nothing is promised.
+    /// They are claimed at the start, where nothing is reserved.
     Claim,
 }
 
-/// A start that is promised, or the job does not run; or a reservation that it shares.
+/// A reserved start, without which the job does not run; or a shared reservation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReservationDocument {
-    /// Whether it wants one. `always` if left out.
+    /// The reservation that the job wants: none, only if needed, or always. `always` if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Wanted>,
-    /// With `wanted = "if-needed"`: how long after its submission, or the last refusal, sites are
-    /// asked, if it still waits. Ten minutes if left out, or half the time until its latest start
-    /// if that is shorter.
+    /// With `wanted = "if-needed"`: time from the submission, or the last refusal, until sites are
+    /// asked, if the job still waits. Ten minutes if left out, or half the time until its latest
+    /// start if that is shorter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "10m")]
     pub reserve_after: Option<Length>,
-    /// The earliest start: `2026-11-27T09:00:00+01:00`, `2026-11-27 09:00`, `tomorrow 09:00`,
-    /// `in 2h`, `now`. Without a zone it is the time where it is read: by the command line that
-    /// of the user, else that of the server. Now if left out and `wanted` is `if-needed`.
+    /// The earliest start: `2026-11-27T09:00:00+01:00`, `2026-11-27 09:00`, `tomorrow 09:00`, `in
+    /// 2h`, `now`. Without a zone it is the time where it is read: the user's for the command line,
+    /// else the server's. Now if left out and `wanted` is `if-needed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earliest: Option<Moment>,
-    /// The latest start; the earliest if left out, and `within`, too; with `wanted = "if-needed"`
-    /// seven days after that.
+    /// The latest start. If this and `within` are left out: the earliest start, or seven days after
+    /// it with `wanted = "if-needed"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<Moment>,
-    /// The same, as a length of time after the earliest.
+    /// The latest start, as a length of time after the earliest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "2h")]
     pub within: Option<Length>,
-    /// How far apart the reservations of the components may begin. One minute if left out, or
-    /// as long as the window.
+    /// Longest distance between the starts of the components' reservations. One minute if left out,
+    /// or the length of the window if that is shorter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "1m")]
     pub tolerance: Option<Length>,
-    /// What is promised may be moved to an earlier start, or to other sites, as these have more
-    /// free; it never gets a later one by that. A flexible job may be divided otherwise then. No
-    /// if left out.
+    /// Allow the job to be rescheduled to an earlier start, or to other sites, as these have more
+    /// free; the start never becomes later by that. A flexible job may then be split in another
+    /// way. No if left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub flexible: bool,
-    /// What becomes of components that no site which grants reservations could hold: `refuse` if
-    /// left out; `claim`: they are claimed at the start, as idle processors are. Nothing is
-    /// promised for them; the others wait for them up to `tolerance`.
+    /// The rule for components that no site that grants reservations could hold: `refuse` if left
+    /// out; `claim`: they are claimed at the start, from idle processors. Nothing is reserved for
+    /// them; the others wait for them up to `tolerance`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreserved: Option<WhereUnreserved>,
-    /// The reservation on whose processors it runs, with other jobs that name it; in place of all
-    /// other keys.
+    /// The shared reservation on whose processors the job runs, with other jobs that name it; in
+    /// place of all other keys.
     #[serde(default, rename = "use", with = "text::option")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ReservationText>)]
@@ -102,7 +102,7 @@ pub struct ReservationDocument {
 }
 
 impl ReservationDocument {
-    /// Only a reservation that it shares.
+    /// Names a shared reservation, and nothing else.
     pub fn sharing(name: ReservationName) -> Self {
         Self {
             shared: Some(name),
@@ -110,14 +110,15 @@ impl ReservationDocument {
         }
     }
 
-    /// Whether it says that nothing is to be promised, and keeps the rest for later.
+    /// Returns true if no reservation is wanted, and the other keys are kept for later.
     pub fn declines(&self) -> bool {
         self.wanted == Some(Wanted::No)
     }
 
-    /// The start that it asks for, if it does.
+    /// Converts the document into the terms of the job's own reservation, if it asks for one.
     ///
     /// # Errors
+    ///
     /// The key that is wrong, and why.
     pub fn wish(&self) -> Result<Option<ReservationTerms>, (&'static str, &'static str)> {
         let own = self.earliest.is_some() || self.latest.is_some() || self.within.is_some();
@@ -137,9 +138,10 @@ impl ReservationDocument {
         }
     }
 
-    /// The start that it asks for.
+    /// Converts the document into terms.
     ///
     /// # Errors
+    ///
     /// The key that is wrong, and why.
     pub fn own(&self) -> Result<ReservationTerms, (&'static str, &'static str)> {
         let now = Moment::now();
@@ -173,7 +175,7 @@ impl ReservationDocument {
         })
     }
 
-    /// How long sites are not asked, if its latest start is so far away.
+    /// Returns the time during which sites are not asked yet, given the latest start.
     fn asked_after(
         &self,
         until_latest: DurationMs,
@@ -212,51 +214,51 @@ impl From<&ReservationTerms> for ReservationDocument {
     }
 }
 
-/// What became of the start that a job is to be promised.
+/// The state of a job's reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReservationReport {
-    /// `wanted`: no site was asked yet, or it is to be asked for anew; `asking`; `confirmed`: it
-    /// is promised; `moving`: it is promised, and another start is looked for; `releasing`;
-    /// `released`: nobody needs it any more; `refused`; `claims-first`: sites are asked at
-    /// `asks_at`, if the job still waits for processors then; `not-needed`: they were claimed
-    /// before that.
+    /// `wanted`: no site was asked yet, or one is to be asked again; `asking`; `confirmed`;
+    /// `moving`: confirmed, while another start is looked for; `releasing`; `released`: nobody
+    /// needs it any more; `refused`; `claims-first`: sites are asked at `asks_at`, if the job still
+    /// waits for processors then; `not-needed`: the job claimed processors before that.
     #[schema(example = "confirmed")]
     pub state: String,
-    /// The start that is promised.
+    /// The reserved start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Instant>,
-    /// If it was refused: the earliest start that would be granted, if sites said so. For
-    /// several components none is granted before.
+    /// If it was refused: the earliest start that would be granted, if sites said so. For several
+    /// components none is granted before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Instant>,
     /// When sites are asked, if the job still waits for idle processors then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks_at: Option<Instant>,
-    /// The earliest start that is wanted, or looked for while it is moved.
+    /// The earliest start that is wanted, or looked for while the job is rescheduled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earliest: Option<Instant>,
-    /// The latest.
+    /// The latest start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<Instant>,
-    /// It may be moved to an earlier start, or to other sites, as these have more free.
+    /// True if the job may be rescheduled to an earlier start, or to other sites, as these have
+    /// more free.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub flexible: bool,
-    /// How a flexible job is divided.
+    /// The split of a flexible job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitReport>,
-    /// What is held at which site.
+    /// The reservations at sites.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldReport>,
-    /// Components that nobody promises anything: they are claimed at the start.
+    /// Components without a reservation, which are claimed at the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claimed: Vec<UnreservedReport>,
-    /// By component: how the sites were ranked, if the job has preferences; only where one is
+    /// The ranking of the sites by component, if the job has preferences; only where one job is
     /// shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranking: Vec<RankingReport>,
 }
 
-/// A component that is claimed at the start, where nothing is promised.
+/// A component that is claimed at the start, where nothing is reserved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UnreservedReport {
     /// The component.
@@ -268,22 +270,22 @@ pub struct UnreservedReport {
 /// A reservation at a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeldReport {
-    /// The component that it is for.
+    /// The component that uses it.
     pub component: String,
     /// The site.
     pub site: String,
-    /// Its number within the job; the site knows it by a tag that ends with it.
+    /// The number of the reservation within the job; its tag at the site ends with this number.
     pub serial: u32,
-    /// When it begins.
+    /// When the reservation begins.
     pub from: Instant,
-    /// When it ends.
+    /// When the reservation ends.
     pub to: Instant,
     /// Processors.
     pub processors: u32,
 }
 
 impl ReservationReport {
-    /// That of a job; `None` if it wants none.
+    /// Reports on a job's reservation; `None` if the job wants none.
     pub fn of(job: &Job) -> Option<Self> {
         let wish = job.reservation_wish();
         wish.or(job.reservation.as_ref().and(job.spec.run.reservation))?;
@@ -312,16 +314,16 @@ impl ReservationReport {
     }
 }
 
-/// Jobs that are to be promised a start, or are.
+/// Jobs that have a reservation or want one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ReservationPage {
-    /// By number of their jobs.
+    /// The rows, by job number.
     pub reservations: Vec<ReservationRow>,
-    /// Reservations that jobs share, also some that have ended; on the first page, unless it is
-    /// narrowed down to jobs.
+    /// Shared reservations, also some that have ended; on the first page, unless the list is
+    /// restricted to jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared: Vec<SharedReport>,
-    /// There are more: give this as `after`.
+    /// Give this as `after` for the next page; missing at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
 }
@@ -331,23 +333,23 @@ pub struct ReservationPage {
 pub struct ReservationRow {
     /// The job.
     pub job: u64,
-    /// Its name.
+    /// The name of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its owner.
+    /// The owner of the job.
     pub owner: String,
     /// The state of the job.
     #[schema(example = "placed")]
     pub phase: String,
-    /// What became of the start that it is to be promised.
+    /// The state of the reservation.
     pub reservation: ReservationReport,
-    /// What happened to it, oldest first; only where one is shown.
+    /// The events of the reservation, oldest first; only where one job is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventReport>,
 }
 
 impl ReservationRow {
-    /// That of a job; `None` if it has none and wants none.
+    /// Reports on a job's reservations; `None` if it has none and wants none.
     pub fn of(job: &Job) -> Option<Self> {
         Some(Self {
             job: job.id.0,
@@ -377,7 +379,8 @@ fn held<'a>(
     })
 }
 
-/// What a part of it is called: those of a flexible job are numbered as they are divided.
+/// Returns the name of a part of the job. The parts of a flexible job are numbered in the order of
+/// the split.
 pub(crate) fn part_name(
     job: &Job,
     reservation: &JobReservations,
@@ -386,7 +389,7 @@ pub(crate) fn part_name(
     job.spec.name_of(part, reservation.search.job.parts.len())
 }
 
-/// Components that are not reserved, each with the site that is asked first.
+/// Lists the components without a reservation, each with the site that is asked first.
 pub(crate) fn unreserved(job: &Job) -> impl Iterator<Item = UnreservedReport> + '_ {
     let reservation = job
         .reservation
@@ -399,7 +402,8 @@ pub(crate) fn unreserved(job: &Job) -> impl Iterator<Item = UnreservedReport> + 
     })
 }
 
-/// When sites are asked for the reservation of a job that waits for idle processors until then.
+/// Returns when sites are asked for the reservation of a job that waits for idle processors until
+/// then.
 pub(crate) fn asks_at(job: &Job) -> Option<Timestamp> {
     let latest = job.reservation_wish()?.window.latest;
     job.reservation_asked_at()
@@ -409,7 +413,7 @@ pub(crate) fn asks_at(job: &Job) -> Option<Timestamp> {
 fn state(job: &Job) -> &'static str {
     if job.claims_first() && !job.is_being_promised() {
         return match job.phase {
-            // What is being claimed may be lost yet.
+            // The job may yet lose what it is claiming.
             JobPhase::Queued { .. }
             | JobPhase::Placed { .. }
             | JobPhase::Claiming { .. }

@@ -1,4 +1,4 @@
-//! How a job is run, as its user writes it: runner, sweep, warning.
+//! The run of a job, as its user writes it: runner, sweep, warning.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ use super::quantity::Length;
 use super::spec::SpecProblem;
 use super::{number, text};
 
-/// What the runs of a sweep differ in: exactly one of `grid`, `list` and `array`.
+/// The parameters in which the runs of a sweep differ: exactly one of `grid`, `list` and `array`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SweepDocument {
@@ -35,7 +35,7 @@ pub struct SweepDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "0-99%4")]
     pub array: Option<Arc<str>>,
-    /// At most so many runs are placed, held or running at once; no limit if left out.
+    /// Most runs that are placed, held or running at once; no limit if left out.
     #[serde(
         default,
         deserialize_with = "number::any_option",
@@ -44,7 +44,7 @@ pub struct SweepDocument {
     pub at_once: Option<u32>,
 }
 
-/// A value of a parameter: a text, number or truth value, handed on as text.
+/// A value of a parameter: a text, number or truth value, passed on as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ValueText(pub Arc<str>);
@@ -117,19 +117,19 @@ impl SweepDocument {
     }
 }
 
-/// What is restarted when a component of a running job fails.
+/// The scope of a restart when a component of a running job fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestartScopeName {
-    /// All components, together.
+    /// All components together.
     #[default]
     Job,
-    /// The one that failed, while the others go on.
+    /// The failed component, while the others go on.
     Component,
 }
 
 impl RestartScopeName {
-    /// Whether it says what holds if nothing is said.
+    /// Returns true for the default.
     pub fn is_job(&self) -> bool {
         *self == RestartScopeName::Job
     }
@@ -157,14 +157,14 @@ impl From<RestartScope> for RestartScopeName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WarningDocument {
-    /// Which signal.
+    /// The signal.
     #[serde(default)]
     pub signal: SignalName,
-    /// So long before the wall time ends.
+    /// Time from the signal to the end of the wall time.
     pub before: Length,
 }
 
-/// Signals that a payload may be warned with.
+/// Signals that warn a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[allow(missing_docs, reason = "named after the signals")]
@@ -224,19 +224,19 @@ impl From<Warning> for WarningDocument {
 #[serde(transparent)]
 pub struct NotifyTarget(#[serde(with = "text")] pub TargetName);
 
-/// Which run of a sweep a job is.
+/// The run of a sweep that a job is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TaskReport {
-    /// The job of its first run: what the whole sweep is called by.
+    /// The job of the first run, which identifies the whole sweep.
     pub group: u64,
-    /// Its number in the sweep, from 0.
+    /// The number of the run in the sweep, from 0.
     pub task: u32,
-    /// How many runs the sweep has.
+    /// Number of runs of the sweep.
     pub tasks: u32,
-    /// At most so many of them are placed, held or running at once.
+    /// Most runs that are placed, held or running at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_once: Option<u32>,
-    /// Its values.
+    /// The values of the run's parameters.
     #[schema(value_type = BTreeMap<String, String>)]
     pub values: BTreeMap<Arc<str>, Arc<str>>,
 }
@@ -274,9 +274,10 @@ impl From<RunnerError> for SpecProblem {
 }
 
 impl JobDocument {
-    /// The jobs that it stands for, at most so many.
+    /// Expands the document into its jobs, at most this many.
     ///
     /// # Errors
+    ///
     /// Fields that contradict each other, or a runner that cannot run this.
     pub fn into_specs(
         mut self,

@@ -1,6 +1,6 @@
-//! How texts of this interface are described to other people's tools: which characters a name may
-//! have, how a length of time is written. What fits is accepted, and what does not is refused:
-//! `tests/clients` holds a server to it.
+//! Descriptions of the texts of this interface for other people's tools: the characters of a name,
+//! the notation of a length of time. What fits is accepted, and everything else is refused:
+//! `tests/clients` checks that of a server.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ use super::preferences::ScoreNumber;
 use super::quantity::{Instant, Length, Size};
 use super::runner::ValueText;
 
-/// The shape of a text.
+/// The shape of a text: a pattern, a length and an example.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TextShape {
     description: &'static str,
@@ -68,7 +68,7 @@ macro_rules! shapes {
     )*};
 }
 
-/// Stands for texts of the domain, which knows no interface.
+/// Generates stand-ins for texts of the domain, which knows no interface.
 macro_rules! stand_ins {
     ($($name:ident)*) => {$(
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,11 +92,11 @@ shapes! {
     "KeyName" KeyText r"^[A-Za-z0-9][A-Za-z0-9._@-]*$", 63, "alice";
     /// Name of a placement policy.
     "PolicyName" PolicyText r"^[a-z-]+$", 63, "worst-fit";
-    /// Name of a reservation that jobs share.
+    /// Name of a shared reservation.
     "ReservationName" ReservationText r"^[A-Za-z][A-Za-z0-9._-]*$", 63, "course-1";
     /// Name of a runner.
     "RunnerName" RunnerText r"^[a-z-]+$", 63, "parallel";
-    /// Name of a target of notifications, as the operator configured it.
+    /// Name of a notification target, as the operator configured it.
     "TargetName" TargetText r"^[A-Za-z0-9][A-Za-z0-9._-]*$", 63, "alice";
     /// A relative path without parts that are empty, `.` or `..`; at most 1,024 bytes of UTF-8.
     "RelativePath" PathText
@@ -116,8 +116,8 @@ shapes! {
     "Length" Length
         r"^(?:(?:[0-9]{1,9}(?:ms|s|m|h|d))+|(?:[0-9]{1,4}-)?[0-9]{1,6}:[0-5][0-9]:[0-5][0-9]|[0-5]?[0-9]:[0-5][0-9])$",
         60, "1h30m";
-    /// A time: by RFC 3339, local (`2026-11-27 09:00`), of a day (`tomorrow 09:00`), from now on
-    /// (`in 2h`), or `now`.
+    /// A time: RFC 3339, local (`2026-11-27 09:00`), on a day (`tomorrow 09:00`), relative (`in
+    /// 2h`), or `now`.
     "Moment" Moment
         r"^(?:now|in [1-9][0-9]{0,3}[smhd]|(?:today|tomorrow) (?:[01][0-9]|2[0-3]):[0-5][0-9]|20[0-9]{2}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))(?: (?:[01][0-9]|2[0-3]):[0-5][0-9]|T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:Z|[+-](?:0[0-9]|1[0-3]):[0-5][0-9])))$",
         25, "2026-11-27T09:00:00+01:00";
@@ -127,7 +127,7 @@ shapes! {
     "Demand" Demand
         r"^[A-Za-z0-9._/:+-]+(?:=[A-Za-z0-9._/:+-]+(?:\|[A-Za-z0-9._/:+-]+)*|!=[A-Za-z0-9._/:+-]+|>=[0-9]{1,15})$",
         255, "arch=x86_64";
-    /// Sites: one by its name, or those with a label.
+    /// Sites: one by its name, or all with a label.
     "Place" OverrideTarget r"^(?:[A-Za-z][A-Za-z0-9._-]{0,62}|[A-Za-z0-9._/:+-]+=[A-Za-z0-9._/:+-]+)$", 255,
         "arch=arm64";
 }

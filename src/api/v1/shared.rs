@@ -1,4 +1,4 @@
-//! Reservations that jobs share: as an operator asks for them, and what became of them.
+//! Shared reservations: as an operator asks for them, and their state.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ use super::quantity::{Instant, Length};
 use super::shape::{KeyText, ReservationText, SiteText};
 use super::{number, text};
 
-/// How far apart the starts at several sites may lie, unless told otherwise.
+/// Default tolerance between the starts at several sites.
 const TOLERANCE: DurationMs = DurationMs::from_secs(60);
 
 /// A reservation that jobs are to share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedDocument {
-    /// What jobs call it: `[reservation]`, `use`.
+    /// The name by which jobs refer to it: `[reservation]`, `use`.
     #[serde(with = "text")]
     #[schema(value_type = ReservationText)]
     pub name: ReservationName,
@@ -34,36 +34,36 @@ pub struct SharedDocument {
     #[serde(with = "text")]
     #[schema(value_type = SiteText)]
     pub site: SiteName,
-    /// Processors, for all that run in it at the same time.
+    /// Processors, for all jobs that run in it at the same time.
     #[serde(deserialize_with = "number::positive")]
     #[schema(minimum = 1)]
     pub processors: u32,
     /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`; now if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Moment>,
-    /// The latest start, as a length after the earliest; exactly then if left out.
+    /// The latest start, as a length of time after the earliest; exactly the earliest if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "2h")]
     pub within: Option<Length>,
-    /// How long it lasts.
+    /// The length of the reservation.
     #[serde(rename = "for")]
     #[schema(example = "4h")]
     pub lasts: Length,
-    /// Keys whose jobs may use it; every key's if left out.
+    /// Keys whose jobs may use it; all keys if left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<KeyText>)]
     pub allow: Vec<String>,
-    /// Other sites that are to reserve for the same time: all of them do, or none.
+    /// Other sites that are to reserve for the same time: all sites do, or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<SharedPart>,
-    /// How far apart the starts at several sites may lie; one minute if left out, or the whole of
-    /// `within` if that is shorter.
+    /// Longest distance between the starts at several sites; one minute if left out, or `within` if
+    /// that is shorter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "1m")]
     pub tolerance: Option<Length>,
 }
 
-/// What one more site is to reserve.
+/// The part that one more site is to reserve.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedPart {
@@ -71,35 +71,35 @@ pub struct SharedPart {
     #[serde(with = "text")]
     #[schema(value_type = SiteText)]
     pub site: SiteName,
-    /// Its processors.
+    /// The processors of this part.
     #[serde(deserialize_with = "number::positive")]
     #[schema(minimum = 1)]
     pub processors: u32,
 }
 
-/// Who may use a shared reservation from now on: `everybody`, or `only` some keys, or `add` and
-/// `remove` some.
+/// A change of the keys that may use a shared reservation: `everybody`, or `only` some keys, or
+/// `add` and `remove` some.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedAccess {
-    /// Keys whose jobs may use it, too.
+    /// Keys whose jobs may use it from now on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<KeyText>)]
     pub add: Vec<String>,
-    /// Keys whose jobs may use it no longer.
+    /// Keys whose jobs may no longer use it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<KeyText>)]
     pub remove: Vec<String>,
-    /// The keys whose jobs may use it, and no others.
+    /// The only keys whose jobs may use it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<KeyText>)]
     pub only: Vec<String>,
-    /// Every key's jobs may use it.
+    /// True if the jobs of all keys may use it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub everybody: bool,
 }
 
-/// Keys by name; the member that they stand in, and what is wrong, if one can be no key's.
+/// Parses key names. The error has the member with the invalid name, and the problem.
 fn keys<T: FromIterator<KeyName>>(
     member: &'static str,
     names: &[String],
@@ -112,9 +112,10 @@ fn keys<T: FromIterator<KeyName>>(
 }
 
 impl SharedAccess {
-    /// The change that it asks for.
+    /// Converts the document into the change that it asks for.
     ///
     /// # Errors
+    ///
     /// The member that is wrong, and why.
     pub fn access(&self) -> Result<ReservationAccess, (&'static str, String)> {
         let changes = !self.add.is_empty() || !self.remove.is_empty();
@@ -135,9 +136,10 @@ impl SharedAccess {
 }
 
 impl SharedDocument {
-    /// What it asks of its site.
+    /// Converts the document into the terms of the reservation.
     ///
     /// # Errors
+    ///
     /// The key that is wrong, and why.
     pub fn wish(&self, now: Timestamp) -> Result<SharedTerms, (&'static str, String)> {
         if self.lasts.0 == DurationMs::ZERO {
@@ -162,13 +164,13 @@ impl SharedDocument {
         })
     }
 
-    /// The site that is asked first, whose record decides for all.
+    /// Returns the site that is asked first, whose record decides for all.
     pub fn first(&self) -> &SiteName {
         let others = self.also.iter().map(|part| &part.site);
         others.chain([&self.site]).min().unwrap_or(&self.site)
     }
 
-    /// What each of several sites is to reserve.
+    /// Returns the part of each site, if there are several.
     fn parts(&self) -> Result<BTreeMap<SiteName, Resources>, (&'static str, String)> {
         if self.also.is_empty() {
             return Ok(BTreeMap::new());
@@ -190,79 +192,79 @@ impl SharedDocument {
     }
 }
 
-/// When a shared reservation is to end; one of the two.
+/// The new end of a shared reservation; exactly one of the two keys is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedExtension {
     /// The new end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Moment>,
-    /// So much later than now planned.
+    /// Length of time by which the planned end is moved.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     #[schema(example = "30m")]
     pub longer: Option<Length>,
 }
 
-/// One reservation that jobs share.
+/// A shared reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SharedReport {
-    /// What jobs call it.
+    /// The name by which jobs refer to it.
     pub name: String,
-    /// Its site; of several, the first that has not lost its part.
+    /// The site; of several, the first that has not lost its part.
     pub site: String,
-    /// `asking`; `confirmed`; `extending`: it is kept, and the site is asked to keep it longer;
-    /// `releasing`; `cancelled`; `over`; `refused`; `no-show`; `lost`: the site has it no more.
-    /// Of several sites: of those that have not lost their parts.
+    /// `asking`; `confirmed`; `extending`: confirmed, while the site is asked for a later end;
+    /// `releasing`; `cancelled`; `over`; `refused`; `no-show`; `lost`: the site no longer has it.
+    /// With several sites, the state of those that have not lost their parts.
     #[schema(example = "confirmed")]
     pub state: String,
-    /// Processors, at all of its sites together.
+    /// Processors, at all sites together.
     pub processors: u32,
-    /// When it begins, at all of its sites.
+    /// When the reservation begins, at all sites.
     pub start: Instant,
-    /// When it ends, at the first of its sites to end.
+    /// When the reservation ends, at the first site to end it.
     pub until: Instant,
-    /// The key that had it made.
+    /// The key that asked for it.
     pub by: String,
-    /// Keys whose jobs may use it; every key's if there are none.
+    /// Keys whose jobs may use it; all keys if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
-    /// Its number at the site, which knows it by a tag that ends with it.
+    /// The number of the reservation at the site; its tag there ends with this number.
     pub serial: u32,
     /// If it was refused: from when on the site might grant the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Instant>,
-    /// Unfinished jobs that name it.
+    /// Unfinished jobs that name the reservation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<u64>,
-    /// Seconds of processors that it kept up to now.
+    /// Processor-seconds reserved up to now.
     pub reserved_s: u64,
-    /// Those of them in which jobs ran that are still known.
+    /// Processor-seconds of them that jobs used, as far as the jobs are still known.
     pub used_s: u64,
-    /// What each site reserves, if there are several.
+    /// The part of each site, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<SharedPartReport>,
 }
 
-/// What one of several sites reserves.
+/// The part of one of several sites.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SharedPartReport {
     /// The site.
     pub site: String,
-    /// As of the whole.
+    /// The state; the words are those of the whole reservation.
     #[schema(example = "confirmed")]
     pub state: String,
-    /// Its processors.
+    /// The processors of this part.
     pub processors: u32,
-    /// When it begins there.
+    /// When the part begins.
     pub start: Instant,
-    /// When it ends there.
+    /// When the part ends.
     pub until: Instant,
-    /// Its number at the site.
+    /// The number of the part at its site.
     pub serial: u32,
 }
 
 impl SharedReport {
-    /// One as it stands at all of its sites; `None` if none has a part.
+    /// Reports on a reservation across all its sites; `None` if no site has a part.
     pub fn of(group: &JointReservation<'_>, view: &View, now: Timestamp) -> Option<Self> {
         let (site, shared) = group.leader(now)?;
         let name = &shared.wish.name;
@@ -281,7 +283,7 @@ impl SharedReport {
             .parts()
             .iter()
             .map(|(site, part)| SharedPartReport::of(site, part, now));
-        // Not all sites may have been asked yet.
+        // Some sites may not have been asked yet.
         let processors = match shared.together {
             Some(_) => shared.wish.parts.values().map(|part| part.processors).sum(),
             None => shared.wish.resources.processors,
@@ -313,13 +315,13 @@ impl SharedReport {
         })
     }
 
-    /// All that are known, by site, the oldest first.
+    /// Reports on all known reservations, by site, the oldest first.
     pub fn all(view: &View, now: Timestamp) -> Vec<Self> {
         let each = view
             .sites
             .iter()
             .flat_map(|(site, record)| record.shared.iter().map(move |shared| (site, shared)));
-        // What is left of starts that were tried in vain is no reservation.
+        // The remains of starts that were tried in vain are not reservations.
         let each = each.filter(|(site, shared)| {
             let is_root = shared.wish.parts.keys().next() == Some(*site);
             let is_whole = is_root || shared.accord() == JointState::Kept;
@@ -327,7 +329,7 @@ impl SharedReport {
         });
         let groups = each.filter_map(|(site, shared)| {
             let group = JointReservation::of(site, shared, &|site| view.site_record(site));
-            // Each once, where its first part is.
+            // Each reservation appears once, with its first part.
             let first = group.parts().first();
             let is_first =
                 first.is_some_and(|(at, part)| *at == site && part.serial == shared.serial);
@@ -338,7 +340,7 @@ impl SharedReport {
             .collect()
     }
 
-    /// Its sites, and which of them have lost their parts.
+    /// Lists the sites, and marks those that have lost their parts.
     pub fn sites(&self) -> String {
         if self.parts.is_empty() {
             return self.site.clone();
@@ -367,7 +369,7 @@ impl SharedPartReport {
     }
 }
 
-/// For how long processors of it were used by a job.
+/// Returns for how long a job used processors of the reservation.
 fn used_ms(job: &Job, site: &SiteName, shared: &SharedReservation, now: Timestamp) -> u64 {
     let Some(started) = job.instants.started else {
         return 0;
@@ -404,7 +406,7 @@ fn state(shared: &SharedReservation, now: Timestamp) -> &'static str {
         SharedStage::Ended(SharedEnd::WrongStart | SharedEnd::Lost) => "lost",
         SharedStage::Ended(SharedEnd::Cancelled { .. }) => "cancelled",
         SharedStage::Ended(SharedEnd::NoShow) => "no-show",
-        // A later start is asked for.
+        // A later start has been requested.
         SharedStage::Ended(SharedEnd::AskedAnew) => "asking",
         _ if shared.is_over(now) => "over",
         SharedStage::Asked | SharedStage::Granted => "asking",
@@ -415,12 +417,12 @@ fn state(shared: &SharedReservation, now: Timestamp) -> &'static str {
     }
 }
 
-/// Of all parts together: what is still being done somewhere is not done.
+/// Returns the state of all parts together: it is not done before it is done everywhere.
 fn state_of(group: &JointReservation<'_>, now: Timestamp) -> &'static str {
     let Some((_, leader)) = group.leader(now) else {
         return "over";
     };
-    // What was ended at one site, and is not lost there alone, is ended at the others before long.
+    // If the end at one site is not the loss of that part alone, the other sites follow soon.
     let ends = |part: &SharedReservation| match part.end() {
         Some(SharedEnd::Lost | SharedEnd::WrongStart) => part.accord() != JointState::Kept,
         end => end.is_some(),
@@ -438,7 +440,7 @@ fn state_of(group: &JointReservation<'_>, now: Timestamp) -> &'static str {
     }
 }
 
-/// What is to be said of a job that waits for its turn in a reservation.
+/// Describes the turn of a job that waits in a shared reservation.
 pub fn turn(job: &Job, view: &View, now: Timestamp) -> Option<String> {
     let name = job.shares().filter(|_| job.waits_within())?;
     let Some(group) = view.shared_group(name, now) else {

@@ -1,4 +1,4 @@
-//! What a site looks like from outside.
+//! The public view of a site.
 
 use std::collections::BTreeMap;
 
@@ -12,30 +12,30 @@ use super::quantity::Instant;
 /// Counts by name: `processors`, `memory_mb`, `gpus`, ...
 pub type Counts = BTreeMap<String, u64>;
 
-/// One site.
+/// A site.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct SiteReport {
-    /// Its name.
+    /// The name of the site.
     pub name: String,
     /// `unknown`, `usable`, `unusable`, `probing`, `draining`, `drained`, `maintenance`,
-    /// `frozen`, `silent` (it stopped answering just now), `unreachable` or `credentials-expired`.
+    /// `frozen`, `silent` (it has just stopped answering), `unreachable` or `credentials-expired`.
     #[schema(example = "usable")]
     pub state: String,
-    /// Why it is not usable.
+    /// The reason why the site is not usable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// All that it has.
+    /// Everything that the site has.
     pub total: Counts,
-    /// What is free for one more submission, as last heard.
+    /// Resources that are free for one more submission, as the site last reported.
     pub idle: Counts,
-    /// What we hold there.
+    /// Resources of the site that our attempts hold.
     pub held: Counts,
-    /// Its labels.
+    /// The labels of the site.
     pub labels: BTreeMap<String, Vec<String>>,
-    /// Name and version of its resource manager.
+    /// Name and version of the batch system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manager: Option<String>,
-    /// How old the last answer is, in milliseconds; missing if it never answered.
+    /// Age of the last answer, in milliseconds; missing if the site never answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
     /// Errors in a row.
@@ -43,75 +43,76 @@ pub struct SiteReport {
     /// The last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// When an unusable site is tried next.
+    /// When an unusable site is probed next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_probe_at: Option<Instant>,
-    /// Windows in which nothing may run there.
+    /// Maintenance windows, in which nothing may run there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maintenance: Vec<WindowReport>,
-    /// Orders that hold: `drain`, `freeze`, `force-usable`, `force-unusable`; with the key that
-    /// gave each.
+    /// Commands in force: `drain`, `freeze`, `force-usable`, `force-unusable`; each with the key
+    /// that gave it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub orders: BTreeMap<String, String>,
     /// Components of ours that may be alive there.
     pub components: u32,
-    /// Faults that are being injected on purpose into the calls to it.
+    /// Faults that are injected on purpose into calls to the site.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub injected_faults: Vec<String>,
-    /// The partition that jobs go to which name none, if it has any.
+    /// The partition for jobs that name none, if the site has partitions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_partition: Option<String>,
-    /// How long jobs may run that do not say it themselves, by partition, in milliseconds.
+    /// Default wall times by partition, in milliseconds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub default_times_ms: BTreeMap<String, u64>,
-    /// What could be got lately of its partitions, if it has any.
+    /// Our recent experience with each partition, if the site has partitions: what could be
+    /// acquired.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<LaneReport>,
-    /// Links that bring files to it; only where one site is shown.
+    /// Links that bring files to the site; only where one site is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkReport>,
-    /// What is free there from now on; only where one site is shown and that is asked for.
+    /// The processors that are free from now on; only where one site is shown, on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineReport>,
-    /// What of it the server still needs; only where one site is shown and that is asked for.
+    /// The attempts there that the server still needs; only where one site is shown, on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<NeedsReport>,
 }
 
-/// Whose attempts at sites the server still needs.
+/// The jobs whose attempts at sites the server still needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NeedsReport {
-    /// The instance that is in the tags of its attempts.
+    /// The instance in the tags of these attempts.
     #[schema(example = "k3v7q2ab")]
     pub instance: String,
-    /// Numbers of all jobs that are not over, whoever's they are.
+    /// Numbers of all unfinished jobs, of all owners.
     pub jobs: Vec<u64>,
 }
 
-/// What is free at a site from now on, by its own account: less what runs there, and what is
-/// reserved.
+/// The free processors of a site from now on, as it reports them itself: without running jobs and
+/// reservations.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct TimelineReport {
-    /// `answered`, `grants-none` (it promises nothing for later, and does not say) or `silent`.
+    /// `answered`, `grants-none` (the site makes no reservations, and does not say) or `silent`.
     #[schema(example = "answered")]
     pub state: String,
-    /// Why it did not answer.
+    /// The reason why the site did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// From when on how many processors are free, up to the next.
+    /// The numbers of free processors, each up to the start of the next.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<FreeStep>,
-    /// What is free from then on is not known.
+    /// The end of the known times: later free processors are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_until: Option<Instant>,
 }
 
-/// A change of what is free.
+/// A change of the number of free processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FreeStep {
     /// From then on.
     pub from: Instant,
-    /// So many processors.
+    /// Number of free processors.
     pub processors: u32,
 }
 
@@ -148,71 +149,70 @@ impl From<FreeLater> for TimelineReport {
 /// A link from another site.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct LinkReport {
-    /// Where it begins.
+    /// The site where the link begins.
     pub from: String,
-    /// Bits per second that placement and transfers reckon with: as measured, else as configured.
+    /// Bits per second that placement and transfers assume: measured, else configured.
     pub bandwidth_bps: u64,
     /// Bits per second as configured.
     pub configured_bps: u64,
-    /// Bits per second that the latest transfers had; missing if there were none lately.
+    /// Bits per second of the latest transfers; missing if there were none lately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_bps: Option<u64>,
-    /// When the latest of them ended.
+    /// When the latest of these transfers ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_at: Option<Instant>,
-    /// How many transfers that is made from.
+    /// Number of transfers behind the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfers: Option<u32>,
-    /// Microseconds that the first bit takes, as placement reckons: as measured, else as
-    /// configured.
+    /// Latency of the first bit in microseconds, as placement assumes: measured, else configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<u64>,
-    /// The same as configured.
+    /// Configured latency in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configured_latency_us: Option<u64>,
-    /// When it was measured; missing if it was not lately.
+    /// When the latency was measured; missing if it was not measured lately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_measured_at: Option<Instant>,
-    /// How many measurements it is made from.
+    /// Number of measurements behind the latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_measurements: Option<u32>,
 }
 
-/// A window of maintenance: its begin is in it, its end is not.
+/// A maintenance window: its start belongs to it, its end does not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowReport {
-    /// Its begin.
+    /// The start of the window.
     pub from: Instant,
-    /// Its end.
+    /// The end of the window.
     pub until: Instant,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The key that set it; told, never asked for.
+    /// The key that set the window; in answers only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
-/// Which window of maintenance to take back.
+/// The maintenance window to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowEnd {
-    /// Its begin.
+    /// The start of the window.
     pub from: Instant,
 }
 
-/// A verdict on a site that holds instead of its errors for a while.
+/// A forced state of a site, which holds for a while in spite of its errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ForceOrder {
-    /// Take it as usable; else as unusable.
+    /// True: usable; false: unusable.
     pub usable: bool,
-    /// It holds before this.
+    /// The end of the forced state.
     pub until: Instant,
 }
 
-/// What goes with an order about a site.
+/// The body of a command about a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum SiteOrderBody {
@@ -227,10 +227,10 @@ pub enum SiteOrderBody {
 /// All sites.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct SiteList {
-    /// By name.
+    /// The sites, by name.
     pub sites: Vec<SiteReport>,
-    /// So many sites stopped answering at once that the fault is taken to be ours:
-    /// nothing is charged or moved until one answers.
+    /// True if so many sites stopped answering at once that the control plane takes itself to be
+    /// isolated: nothing is charged or moved until one answers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub isolated: bool,
 }

@@ -1,4 +1,4 @@
-//! When a job could start, as sites say that promise starts.
+//! The possible starts of a job, as reported by sites that grant reservations.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +9,33 @@ use utoipa::ToSchema;
 
 use super::quantity::Instant;
 
-/// When a job could start. Nothing is reserved: another may be faster.
+/// The possible starts of a job. Nothing is reserved: another job may be faster.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct SlotsReport {
-    /// Site by site.
+    /// The starts at each site.
     pub sites: Vec<SiteSlots>,
-    /// When all components could start at the same time, at these sites together.
+    /// The windows in which all components could start at the same time, at these sites together.
     pub together: Vec<TogetherSlot>,
-    /// There are more windows than were asked for.
+    /// True if there are more windows than were asked for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shortened: bool,
 }
 
-/// When components could start at a site.
+/// The possible starts at a site.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct SiteSlots {
-    /// Its name.
+    /// The name of the site.
     pub site: String,
-    /// `answered`, `grants-none` (it promises no starts) or `silent`.
+    /// `answered`, `grants-none` (the site makes no reservations) or `silent`.
     #[schema(example = "answered")]
     pub state: String,
-    /// Why it did not answer.
+    /// The reason why the site did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// Windows in which some components could start, one after the other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StartSlot>,
-    /// Starts from then on are not known.
+    /// The end of the known times: later starts are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_until: Option<Instant>,
 }
@@ -47,7 +47,7 @@ pub struct StartSlot {
     pub earliest: Instant,
     /// The last.
     pub latest: Instant,
-    /// How many of the components could start there.
+    /// Number of components that could start there.
     pub components: u32,
 }
 
@@ -58,12 +58,12 @@ pub struct TogetherSlot {
     pub earliest: Instant,
     /// The last.
     pub latest: Instant,
-    /// How many components would go where at the first.
+    /// Number of components at each site, for the first start.
     pub sites: BTreeMap<String, u32>,
 }
 
 impl SlotsReport {
-    /// As sites said, no more than so many windows of each.
+    /// Reports what the sites answered, at most this many windows of each.
     pub fn of(startable: &StartOverview, most: usize) -> Self {
         let mut shortened = startable.together.len() > most;
         let sites = startable

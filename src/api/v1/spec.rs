@@ -1,4 +1,4 @@
-//! From a job document to the domain's specification, and back.
+//! Conversions of a job document to the domain's specification, and back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,16 +33,16 @@ const MB: u64 = 1_000_000;
 const DISK: &str = "disk_mb";
 const GPUS: &str = "gpus";
 
-/// After how long an unreachable component of a rerunnable job is run again by default.
+/// Default time after which an unreachable component of a rerunnable job is run again.
 const RERUN_AFTER: DurationMs = DurationMs::from_secs(30 * 60);
 
-/// What is wrong with a document whose fields are valid each by itself.
+/// An error of a document whose fields are all valid by themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{key}: {problem}")]
 pub struct SpecProblem {
     /// Path of the field.
     pub key: String,
-    /// What is wrong, and what to do.
+    /// The problem, and a remedy.
     pub problem: String,
 }
 
@@ -54,10 +54,11 @@ fn wrong<T>(key: impl Into<String>, problem: impl Into<String>) -> Result<T, Spe
 }
 
 impl JobDocument {
-    /// The specification that it stands for, without what a sweep makes of it. Bounds and
-    /// names across components are left to [`JobSpec::validate`].
+    /// Converts the document into its specification, without expanding a sweep. Bounds and names
+    /// across components are left to [`JobSpec::validate`].
     ///
     /// # Errors
+    ///
     /// Fields that contradict each other.
     pub fn into_spec(self) -> Result<JobSpec, SpecProblem> {
         let fixed = !self.component.is_empty() && self.component.iter().all(|c| c.site.is_some());
@@ -159,7 +160,8 @@ impl JobDocument {
     }
 }
 
-/// The type of request: as it is named, else what the components and bounds make it.
+/// Returns the type of request: the one that is named, else the one that follows from the
+/// components and bounds.
 fn request_of(
     named: Option<RequestName>,
     bounds: Option<FlexibleDocument>,
@@ -180,8 +182,8 @@ fn request_of(
     })
 }
 
-/// Without room for more, or what is left of the document that it was collected from: it is kept
-/// for long, and for every job.
+/// Drops spare capacity, and what is left of the document: the values are kept for long, and for
+/// every job.
 fn exact<T>(mut values: Vec<T>) -> Vec<T> {
     values.shrink_to_fit();
     values
@@ -285,7 +287,7 @@ fn bound(
     }
 }
 
-/// What is to be uploaded has no name before it was.
+/// Requires a name: a file that is still to be uploaded has none yet.
 fn named(
     key: &str,
     file: Option<LogicalName>,
@@ -413,7 +415,7 @@ impl From<&JobSpec> for JobDocument {
                 .flat_map(Weights::named)
                 .map(factor)
                 .collect(),
-            // A run of a sweep is shown as the one job that it is.
+            // A run of a sweep is shown as one job.
             runner: spec.run.runner.clone().filter(|_| spec.run.task.is_none()),
             sweep: None,
             warning: spec.run.warning.map(WarningDocument::from),
@@ -455,7 +457,7 @@ impl From<&ComponentSpec> for ComponentDocument {
             name: spec.name.clone(),
             site: spec.site.clone(),
             processors: spec.resources.processors,
-            // What they say stands in `constraints` and `at` by now.
+            // These are in `constraints` and `at` already.
             nodes: None,
             tasks_per_node: None,
             memory,

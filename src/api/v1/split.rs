@@ -1,4 +1,4 @@
-//! How a flexible job that is promised a start was divided.
+//! The split of a flexible job with a reservation.
 
 use std::fmt;
 
@@ -8,25 +8,26 @@ use cospan_domain::units::DurationMs;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How a flexible job is divided over its sites; its parts are what is held.
+/// The split of a flexible job over its sites; the parts are the reservations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SplitReport {
-    /// Processors of all its parts together: those of the shape that was chosen.
+    /// Processors of all parts together: those of the chosen shape.
     pub processors: u32,
-    /// From how many shapes that was chosen.
+    /// Number of shapes from which it was chosen.
     pub shapes: u32,
-    /// Over how many sites it is divided.
+    /// Number of sites.
     pub sites: u32,
-    /// How long it may run in that shape within one site.
+    /// Run time of that shape within one site.
     pub run_time_ms: u64,
-    /// How much longer it runs over several sites, in percent; 0 within one.
+    /// Overhead of running over several sites, in percent; 0 within one site.
     pub overhead: u32,
-    /// How long it may run as it is divided.
+    /// Wall time of the job as it is split.
     pub wall_time_ms: u64,
 }
 
 impl SplitReport {
-    /// That of a job whose sites are asked for it, or promise it; `None` if it has none.
+    /// Reports on a job whose sites are asked for its split or have reserved it; `None` if it has
+    /// none.
     pub(crate) fn of(job: &Job) -> Option<Self> {
         let reservation = job
             .reservation
@@ -43,7 +44,7 @@ impl SplitReport {
         ))
     }
 
-    /// That of a job in one of its shapes, over so many sites.
+    /// Reports on a job in one of its shapes, over this many sites.
     pub(crate) fn in_shape(spec: &JobSpec, shape: u32, processors: u32, sites: usize) -> Self {
         Self {
             processors,

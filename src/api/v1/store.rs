@@ -1,4 +1,4 @@
-//! What the store looks like from outside.
+//! The public view of the store.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,13 +8,13 @@ use utoipa::ToSchema;
 pub struct StoreReport {
     /// `sled`, `redb` or `memory`.
     pub engine: String,
-    /// Tells this control plane's work at sites from that of others.
+    /// The id that tells this control plane's work at sites from that of others.
     pub instance: String,
-    /// Ownership of this server over the store.
+    /// The epoch: a later server that opens the store has a higher one.
     pub epoch: u64,
     /// Position of the last committed unit.
     pub seq: u64,
-    /// Space that it takes on disk.
+    /// Size on disk.
     pub size_bytes: u64,
     /// Jobs that are not archived.
     pub jobs: u64,

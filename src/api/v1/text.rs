@@ -41,7 +41,7 @@ pub(crate) fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S
     to.collect_str(value)
 }
 
-/// A name that may be missing.
+/// Names that may be missing.
 pub(crate) mod option {
     use super::{Deserializer, Display, Error, FromStr, PhantomData, Serializer, Visitor, fmt};
 

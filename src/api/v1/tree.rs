@@ -1,52 +1,53 @@
-//! What a directory that a component left looks like from outside.
+//! The public view of a directory that a component left.
 
 use cospan_domain::ids::RelPath;
 use cospan_sites::files::listing::{LeafKind, ListedLeaf, Listing};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Most entries that are told of.
+/// Most entries that are listed.
 pub const ENTRIES_MAX: usize = 50_000;
 
-/// All that is below a directory.
+/// Everything below a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct TreeReport {
-    /// Sorted by path: a directory comes before what is in it.
+    /// The entries sorted by path: a directory comes before its entries.
     pub entries: Vec<TreeEntry>,
 }
 
-/// One thing below a directory.
+/// An entry below a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum TreeEntry {
-    /// A directory; what is in it has entries of its own.
+    /// A directory; its content has entries of its own.
     Directory {
-        /// Its path below the directory that was asked for.
+        /// Path below the directory that was asked for.
         path: String,
     },
     /// A file.
     File {
-        /// Its path below the directory that was asked for.
+        /// Path below the directory that was asked for.
         path: String,
-        /// How long it is.
+        /// Size in bytes.
         size_bytes: u64,
-        /// It may be executed.
+        /// True if it is executable.
         executable: bool,
     },
     /// A symbolic link. It never leads out of the directory.
     Link {
-        /// Its path below the directory that was asked for.
+        /// Path below the directory that was asked for.
         path: String,
-        /// Where it points to, as seen from where it is.
+        /// Target of the link, relative to its place.
         target: String,
     },
 }
 
 impl TreeReport {
-    /// What a site told.
+    /// Converts the listing of a site.
     ///
     /// # Errors
-    /// It has too many entries, or one with a name under which it cannot be asked for.
+    ///
+    /// There are too many entries, or one has a name under which it cannot be asked for.
     pub fn of(listing: &Listing) -> Result<Self, String> {
         if listing.leaves().len() > ENTRIES_MAX {
             let many = listing.leaves().len();
@@ -63,7 +64,7 @@ impl TreeReport {
         })
     }
 
-    /// The entries as a site tells them; whoever makes them anew checks them first.
+    /// Returns the entries as the site reports them. They must be checked before they are created.
     pub fn into_leaves(self) -> Vec<ListedLeaf> {
         let leaves = self.entries.into_iter().map(|entry| match entry {
             TreeEntry::Directory { path } => (path, LeafKind::Directory),

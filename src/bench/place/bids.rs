@@ -1,4 +1,4 @@
-//! Bids: what one answer costs, a whole round, and a placement by rounds.
+//! Bids: the cost of one answer, of a whole round, and of placement by rounds.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
     let at = place.join("bids");
     let (rate, messages) = scene_of(&at, in_messages(), SITES, 0, move |s| by_rounds(s, jobs))?;
     report.figure("place_durable_per_s_mrs", rate, "1/s", ">= 2000");
-    // 3n + 2m, one site each.
+    // 3n + 2m: each component goes to one site.
     report.figure("messages_per_round", messages, "", "<= 302");
     let few = if quick { 100 } else { 400 };
     let cpu = |name: &str, policy: &'static str| {
@@ -47,7 +47,7 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
             cpu_per_job(s, few, policy)
         })
     };
-    // All that is not the round is the same under another policy.
+    // All costs but those of the round are the same under another policy.
     let round = cpu("rounds", POLICY)? - cpu("no-rounds", "worst-fit")?;
     let floor = message_floor()?;
     report.floor("floor_messages_per_s", 1.0 / floor, "1/s");
@@ -62,7 +62,7 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
     Ok(())
 }
 
-/// Microseconds of one site's answer to a job with input, in the dimensions that there are.
+/// Microseconds that one site takes to answer a job with input, in all dimensions that exist.
 fn answer_us(quick: bool) -> Result<f64> {
     let grid = core::grid(|_| 5_000)?;
     let [.., reading] = core::components();
@@ -91,7 +91,7 @@ fn job_under(policy: &str) -> Result<Arc<JobSpec>> {
     }))
 }
 
-/// Waits until every site has said that it has room.
+/// Waits until every site has reported that it has room.
 async fn make_room(scene: &PlaneScene) -> Result<()> {
     scene.sites.iter().for_each(|site| site.set_idle(ROOM));
     let has_room = |plane: &ControlPlane, site: &StubSite| {
@@ -116,7 +116,7 @@ async fn all_placed(scene: &PlaneScene) -> Result<()> {
         .await
 }
 
-/// Jobs a second that are durably placed by rounds, and messages of a round.
+/// Jobs per second that rounds place durably, and the messages of a round.
 async fn by_rounds(scene: PlaneScene, jobs: usize) -> Result<(f64, f64)> {
     scene
         .sites
@@ -127,7 +127,7 @@ async fn by_rounds(scene: PlaneScene, jobs: usize) -> Result<(f64, f64)> {
         PlaneScene::count(&scene.plane, PhaseKind::Queued) == jobs,
         "nothing fits before its time"
     );
-    // No round covered the first of them: it keeps its place, and may be announced again.
+    // No round covered the first job: it keeps its place and may be announced again.
     let interval = scene.plane.shared().settings.bids.interval;
     tokio::time::sleep(Duration::from_millis(interval.0)).await;
     let begun = Instant::now();
@@ -137,7 +137,7 @@ async fn by_rounds(scene: PlaneScene, jobs: usize) -> Result<(f64, f64)> {
     let metrics = &scene.plane.shared().metrics;
     let rounds = metrics.bid_rounds.with_label_values(&["placed"]).get();
     ensure!(rounds >= jobs as u64, "{rounds} rounds placed {jobs} jobs");
-    // Those that came to nothing are announcements and answers; they dispatched nothing.
+    // Rounds in vain consist of announcements and answers; they dispatched nothing.
     let in_vain = metrics.bid_rounds.with_label_values(&["not-covered"]).get() * 2 * SITES as u64;
     let messages = metrics.bid_messages.get().saturating_sub(in_vain);
     Ok((rate, messages as f64 / rounds as f64))
@@ -154,8 +154,8 @@ fn cpu() -> Result<f64> {
     Ok(nanoseconds as f64 / 1e9)
 }
 
-/// Processor time of the actors for each job that is submitted and placed under a policy, in
-/// seconds. Sites have said what they have before that.
+/// Processor time of the actors, in seconds, for each job that is submitted and placed under a
+/// policy. The sites have reported what they have before.
 async fn cpu_per_job(scene: PlaneScene, jobs: usize, policy: &'static str) -> Result<f64> {
     scene
         .sites
@@ -168,7 +168,7 @@ async fn cpu_per_job(scene: PlaneScene, jobs: usize, policy: &'static str) -> Re
     Ok((cpu()? - before) / jobs as f64)
 }
 
-/// Tells the one behind it, until the last one tells who waits.
+/// Passes the message to the next relay; the last one notifies the caller.
 struct Relay {
     done: Option<oneshot::Sender<()>>,
     awaited: u32,
@@ -212,7 +212,7 @@ impl Handler<RelayMessage> for Relay {
     }
 }
 
-/// Processor time of one message between actors that do nothing else, in seconds.
+/// Processor time, in seconds, of one message between actors that do nothing else.
 fn message_floor() -> Result<f64> {
     actix_web::rt::System::new().block_on(async {
         let relay = |done, awaited, to| Relay { done, awaited, to }.start();
@@ -220,7 +220,7 @@ fn message_floor() -> Result<f64> {
             .map(|_| relay(None, 0, Vec::new()))
             .collect();
         let (done, is_done) = oneshot::channel();
-        // One answer more than whole rounds, which begins the first.
+        // One answer more than whole rounds: it begins the first round.
         let awaited = FLOOR_ROUNDS * MANY_SITES as u32 + 1;
         let hub = relay(Some(done), awaited, many);
         let before = cpu()?;

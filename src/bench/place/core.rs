@@ -29,10 +29,10 @@ const PROCESSORS: u32 = 10_000;
 /// Decisions between two clock readings, and how often that is done.
 const BATCH: u32 = 100;
 const BATCHES: u32 = 200;
-/// The best of so many runs counts: the others were disturbed.
+/// Runs of which the best counts: the others were disturbed.
 const RUNS: usize = 5;
 const SHAPES: u64 = 1_000;
-/// Every so many sites there is one that may hold files.
+/// Number of sites of which one can hold files.
 const FILE_SITE: usize = 7;
 
 /// The names of the figures, by policy.
@@ -48,7 +48,8 @@ const DECIDE: [(&str, &str); 6] = [
     ),
 ];
 
-/// A decision on a job of one component, by each policy: the slowest of several settings.
+/// Measures a decision on a job of one component under each policy: the slowest of several
+/// settings.
 pub(super) fn decisions(report: &mut BenchReport, quick: bool) -> Result<()> {
     let batches = if quick { 1 } else { BATCHES };
     let grids = [
@@ -73,7 +74,7 @@ pub(super) fn decisions(report: &mut BenchReport, quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// A plain component, a demanding one, and one with input.
+/// Builds a plain component, a demanding one, and one with input.
 pub(super) fn components() -> [ComponentRequest; 3] {
     let plain = ComponentRequest::of_resources(Resources::processors(4));
     let mut demanding = plain.clone();
@@ -107,7 +108,7 @@ pub(super) fn request(policy: &str, component: ComponentRequest) -> Result<Place
     Ok(PlacementRequest::new(name, kind, true, vec![component]))
 }
 
-/// 100 sites: eight files with three replicas each, and a link between every two.
+/// A grid of 100 sites with eight files of three replicas each, and a link between every two sites.
 pub(super) fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
     let resources = |processors| Resources {
         processors,
@@ -154,7 +155,7 @@ pub(super) fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
     )))
 }
 
-/// Mean microseconds of one decision.
+/// Mean time of one decision in microseconds.
 fn decide(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) -> f64 {
     let fresh = Remaining::of(grid);
     let mut remaining = fresh.clone();
@@ -179,7 +180,7 @@ fn decide(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) -> f64 
     (0..RUNS).map(|_| run()).fold(f64::INFINITY, f64::min)
 }
 
-/// Scans of queues in which nothing fits.
+/// Measures scans of queues in which nothing fits.
 pub(super) fn scans(report: &mut BenchReport, most: u64) -> Result<()> {
     let grid = grid(|_| 3)?;
     let mut points = Vec::new();
@@ -209,7 +210,7 @@ pub(super) fn scans(report: &mut BenchReport, most: u64) -> Result<()> {
 fn queues(jobs: u64, class: impl Fn(u64) -> Priority) -> Result<PlacementQueues> {
     let mut queues = PlacementQueues::new(QueueParameters::default(), PairHistory::All);
     for job in 0..jobs {
-        // Nothing idle is as large as the smallest of them.
+        // Not even the smallest of the jobs fits what is idle.
         let processors = 4 + (job * 7_919 % SHAPES) as u32;
         let component = ComponentRequest::of_resources(Resources::processors(processors));
         queues.insert(WaitingJob {
@@ -225,7 +226,7 @@ fn queues(jobs: u64, class: impl Fn(u64) -> Priority) -> Result<PlacementQueues>
     Ok(queues)
 }
 
-/// Seconds of a whole scan by the clock, with what it counts, and of its longest slice.
+/// Seconds of a whole scan by the clock, tries counted, and of its longest slice.
 fn scan(queues: &mut PlacementQueues, grid: &Arc<GridSnapshot>, run: u64) -> (f64, f64) {
     let mut longest = Duration::ZERO;
     let begin = Instant::now();

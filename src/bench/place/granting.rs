@@ -12,11 +12,11 @@ use cospan_sites::port::{
     ReservationSeen, Reservations, ReservationsByTag, SiteError, TaggedReservationRequest,
 };
 
-/// What it promised.
+/// The ledger of reservations that the site has granted.
 pub(super) struct Grants(Mutex<ReservationLedger<ReservationTag>>);
 
 impl Grants {
-    /// Nothing yet, of so many processors.
+    /// A site of this many processors, without any reservation.
     pub(super) fn new(processors: u32) -> anyhow::Result<Self> {
         let timeline = Timeline::new(Timestamp(0), &Resources::processors(processors))?;
         Ok(Self(Mutex::new(ReservationLedger::new(timeline))))
@@ -33,7 +33,7 @@ impl Grants {
     }
 }
 
-/// No lease ends while it is measured.
+/// No offer expires while it is measured.
 const NEVER: Timestamp = Timestamp(u64::MAX);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Placement: what a decision and a scan cost, and how fast the actors place.
+//! Placement: the cost of a decision and of a scan, and the rate at which the actors place.
 
 mod bids;
 mod core;

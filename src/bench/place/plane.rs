@@ -1,5 +1,5 @@
-//! Placement through the actors: a whole control plane with its store on disk, and sites
-//! that are tables in memory.
+//! Placement through the actors: a whole control plane with its store on disk, and sites that are
+//! tables in memory.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,13 +35,13 @@ use crate::bench::report::BenchReport;
 
 /// Jobs of one request.
 const BATCH: usize = 1_000;
-/// How often processors are freed for one job.
+/// The number of times that processors are freed for one job.
 const TURNS: usize = 300;
-/// Longest that anything is waited for.
+/// Longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Turns of everybody after the last figure was taken.
+/// Turns that all tasks get after the last figure was taken.
 const LAST_TURNS: usize = 1_000;
-/// Between two looks at the view.
+/// Time between two looks at the view.
 const LOOK: Duration = Duration::from_micros(500);
 const WALL_TIME: DurationMs = DurationMs::from_secs(86_400);
 
@@ -52,7 +52,7 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
         durable(s, share(20_000), || job(&[1]))
     })?;
     report.figure("place_durable_per_s", rate, "1/s", ">= 10000");
-    // Where sites bid the number of sites counts: see `bids`.
+    // Where sites bid, the number of sites counts: see `bids`.
     for policy in POLICIES
         .iter()
         .copied()
@@ -103,7 +103,7 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
     Ok(())
 }
 
-/// The value below which this share of them lies.
+/// The value below which this share of the values lies.
 fn at(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     values
@@ -130,21 +130,21 @@ impl cospan_actors::notifier::Messenger for Nobody {
     }
 }
 
-/// The queues are scanned each second, and not by events alone.
+/// Settings that scan the queues each second, not only on events.
 fn often_scanned() -> Settings {
     let mut settings = default_settings();
     settings.queue.scan_interval = DurationMs::from_secs(1);
     settings
 }
 
-/// Sites bid in messages.
+/// Settings under which sites bid in messages.
 pub(super) fn in_messages() -> Settings {
     let mut settings = default_settings();
     settings.bids.in_messages = true;
     settings
 }
 
-/// Runs `work` beside a control plane of so many sites, each with so many idle processors.
+/// Runs `work` with a control plane of this many sites, each with this many idle processors.
 pub(super) fn scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     sites: usize,
@@ -154,7 +154,7 @@ pub(super) fn scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
     scene_of(place, default_settings(), sites, idle, work)
 }
 
-/// The same, with other settings.
+/// Does the same with other settings.
 pub(super) fn scene_of<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     settings: Settings,
@@ -166,7 +166,7 @@ pub(super) fn scene_of<T: 'static, W: Future<Output = Result<T>> + 'static>(
     scene_at(place, settings, stubs, work)
 }
 
-/// The same, where sites grant reservations.
+/// Does the same with sites that grant reservations.
 pub(crate) fn granting_scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     sites: usize,
@@ -208,7 +208,8 @@ fn scene_at<T: 'static, W: Future<Output = Result<T>> + 'static>(
             })
             .await?;
         let done = work(scene).await;
-        // Actors that were just built begin, in vain, while there is a runtime for their timers.
+        // Actors that were just built start here, in vain, while there is a runtime for their
+        // timers.
         for _ in 0..LAST_TURNS {
             tokio::task::yield_now().await;
         }
@@ -268,8 +269,8 @@ impl PlaneScene {
         Ok(())
     }
 
-    /// How many jobs are in this phase, as counted already: to look at each of them would
-    /// take more of the arbiter's time than to place them.
+    /// Counts the jobs in this phase by the counters that exist: looking at each job would take
+    /// more of the arbiter's time than placing it.
     pub(crate) fn count(plane: &ControlPlane, phase: PhaseKind) -> usize {
         let gauge = plane
             .shared()
@@ -279,8 +280,8 @@ impl PlaneScene {
         usize::try_from(gauge.get()).unwrap_or(0)
     }
 
-    /// Waits for the commit that places the job. Nothing is asked meanwhile, so that the
-    /// arbiter is as idle as it is for others.
+    /// Waits for the commit that places the job. It asks nothing meanwhile, so that the arbiter is
+    /// as idle as it is for others.
     pub(crate) async fn placed(commits: &mut Receiver<Committed>, id: JobId) -> Result<()> {
         let placed = async {
             loop {
@@ -331,7 +332,7 @@ impl PlaneScene {
             .tries)
     }
 
-    /// So many jobs, in batches; their numbers.
+    /// Submits this many jobs in batches and returns their numbers.
     pub(crate) async fn fill(
         &self,
         count: usize,
@@ -353,7 +354,7 @@ pub(crate) fn job(components: &[u32]) -> Result<Arc<JobSpec>> {
     shared_job(components, DurationMs::ZERO, WALL_TIME, 0)
 }
 
-/// A job of one processor that this policy places.
+/// Builds a job of one processor that this policy places.
 fn job_under(policy: &dyn Policy) -> Result<Arc<JobSpec>> {
     let mut spec = JobSpec::clone(&*job(&[1])?);
     let kinds = [
@@ -370,8 +371,8 @@ fn waits(job: &Job) -> bool {
     matches!(job.phase, JobPhase::Queued { .. })
 }
 
-/// Jobs a second that leave their queue once there is room for all. Their submissions are
-/// never answered, so that little else is done.
+/// Jobs per second that leave their queue once there is room for all. Their submissions are never
+/// answered, so that little else is done.
 async fn durable(
     scene: PlaneScene,
     jobs: usize,
@@ -394,10 +395,10 @@ async fn durable(
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// The longest time, in seconds, in which nobody else on the arbiter had a turn while a
-/// queue in which nothing fits is scanned: by events, and in its turn, when every try counts.
+/// The longest time, in seconds, in which no other task on the arbiter got a turn while a queue in
+/// which nothing fits was scanned: by events, and in its regular scan, when every try counts.
 async fn stall(scene: PlaneScene, jobs: usize) -> Result<f64> {
-    // Nothing idle is as large as the smallest of them.
+    // Not even the smallest of the jobs fits what is idle.
     let ids = scene
         .fill(jobs, |number| job(&[4 + (number * 7_919 % 1_000) as u32]))
         .await?;
@@ -422,7 +423,7 @@ async fn stall(scene: PlaneScene, jobs: usize) -> Result<f64> {
     Ok(longest.as_secs_f64())
 }
 
-/// A job of this size in this class.
+/// Builds a job of this size in this class.
 fn classed(processors: u32, priority: Priority) -> Result<Arc<JobSpec>> {
     Ok(Arc::new(JobSpec {
         priority,
@@ -430,9 +431,9 @@ fn classed(processors: u32, priority: Priority) -> Result<Arc<JobSpec>> {
     }))
 }
 
-/// Seconds from the site's word until the placement of the one job that fits is durable: of
-/// any class, and anywhere in its queue. Those that are to fit are among the others from the
-/// beginning, and frozen until it is their turn.
+/// Seconds from the site's report until the placement of the one job that fits is durable. The job
+/// may be of any class and anywhere in its queue. Jobs that are to fit are among the others from
+/// the beginning, and stay frozen until their turn.
 async fn freed(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
     let site = scene.sites.first().context("a site")?.clone();
     let mut chance = StdRng::seed_from_u64(1);
@@ -477,7 +478,7 @@ async fn freed(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
     Ok(taken)
 }
 
-/// Jobs of three components a second, from their submission until all payloads run.
+/// Jobs of three components per second, from submission until all payloads run.
 async fn coalloc(scene: PlaneScene, jobs: usize) -> Result<f64> {
     let begun = Instant::now();
     for first in (0..jobs).step_by(BATCH) {
@@ -494,8 +495,8 @@ async fn coalloc(scene: PlaneScene, jobs: usize) -> Result<f64> {
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// Seconds from submission to durable placement of one job after the other, in the second
-/// half; at its beginning so many sites fall silent.
+/// Seconds from submission to durable placement, for one job after the other, in the second half of
+/// the run; at its beginning this many sites fall silent.
 async fn one_by_one(scene: PlaneScene, jobs: usize, silent: usize) -> Result<Vec<f64>> {
     let mut taken = Vec::new();
     for number in 0..jobs {

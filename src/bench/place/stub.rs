@@ -21,12 +21,12 @@ use super::granting::Grants;
 
 /// Processors of every site.
 pub(crate) const PROCESSORS: u32 = 1_000_000;
-/// The label that tells sites apart.
+/// The label that distinguishes the sites.
 pub(crate) const NAME_LABEL: &str = "name";
 const HOST: &str = "node";
 const SIGKILL: i32 = 9;
 
-/// Where an attempt stands.
+/// The state of an attempt.
 #[derive(Clone, Copy)]
 enum StubPhase {
     AtGate,
@@ -59,7 +59,7 @@ impl StubPhase {
     }
 }
 
-/// Such a site.
+/// A site that is a table in memory.
 pub(super) struct StubSite {
     name: SiteName,
     idle: AtomicU32,
@@ -85,7 +85,7 @@ impl StubSite {
         }
     }
 
-    /// One that grants reservations, and where nothing else fits.
+    /// A site that grants reservations, and where nothing else fits.
     pub(super) fn granting(name: SiteName) -> anyhow::Result<Self> {
         Ok(Self {
             grants: Some(Grants::new(PROCESSORS)?),
@@ -93,18 +93,18 @@ impl StubSite {
         })
     }
 
-    /// So many processors are idle from now on; whoever watches is told.
+    /// Sets the number of idle processors and notifies all watchers.
     pub(super) fn set_idle(&self, idle: u32) {
         self.idle.store(idle, Ordering::SeqCst);
         self.tell();
     }
 
-    /// It answers nothing from now on.
+    /// Makes the site answer nothing from now on.
     pub(super) fn fall_silent(&self) {
         self.mute.store(true, Ordering::SeqCst);
     }
 
-    /// Submissions are not answered from now on.
+    /// Makes the site take submissions without answering them from now on.
     pub(super) fn swallow_submissions(&self) {
         self.swallows.store(true, Ordering::SeqCst);
     }

@@ -20,10 +20,10 @@ use super::quantile;
 use crate::bench::report::BenchReport;
 
 const SITES: usize = 4;
-/// As the Paragon had that the paper's sites are taken from.
+/// The size of the Paragon that the paper's sites are taken from.
 const PROCESSORS: u32 = 400;
 const PLANNED: usize = 1_000;
-/// One job in so many spans sites.
+/// Number of jobs of which one spans sites.
 const META_EACH: u64 = 5;
 const MINUTE: u64 = 60_000;
 const NOW: Timestamp = Timestamp(30 * MINUTE);
@@ -33,7 +33,7 @@ const ALLOWED: Operations = Operations {
     mold: false,
 };
 
-/// Sites with jobs that run and jobs that wait.
+/// Sites with running and waiting jobs.
 struct FlexCoScene {
     plans: Plans,
     names: Vec<SiteName>,
@@ -120,7 +120,7 @@ impl FlexCoScene {
         })
     }
 
-    /// Microseconds of a search for each job that spans sites and waits, after an early end.
+    /// Microseconds of a search for each waiting job that spans sites, after an early end.
     fn searches(&self) -> Result<Vec<f64>> {
         let mut plans = self.plans.clone();
         if let Some((site, job)) = self.running.first() {

@@ -1,5 +1,5 @@
-//! Reservations: what a question to a timeline takes, the search for a co-allocation,
-//! rescheduling, and jobs that are promised a start through the actors.
+//! Reservations: the cost of a query of a timeline, the search for a co-allocation, rescheduling,
+//! and jobs with a reserved start through the actors.
 
 mod flexco;
 mod plane;
@@ -22,7 +22,7 @@ pub(super) fn bench(place: &Path, quick: bool, log: Option<&ClusterLog>) -> Resu
     Ok(report)
 }
 
-/// The value below which this share of them lies.
+/// The value below which this share of the values lies.
 fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     values

@@ -1,4 +1,4 @@
-//! Jobs that are promised a start, through the actors and a store on disk.
+//! Jobs with a reserved start, through the actors and a store on disk.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use crate::bench::report::BenchReport;
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 const DAY: DurationMs = DurationMs::from_secs(86_400);
 const YEAR: DurationMs = DurationMs::from_secs(365 * 86_400);
-/// Of how many clients jobs are measured.
+/// Numbers of clients for which jobs are measured.
 const CLIENTS: [usize; 4] = [1, 3, 7, 15];
-/// Longest that one co-allocation is waited for.
+/// Longest wait for one co-allocation.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
@@ -72,8 +72,8 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
     Ok(())
 }
 
-/// Jobs a second of so many clients, each of which submits its next job when the one before is
-/// promised its start, and the mean time in seconds from submission to promise.
+/// Jobs per second of this many clients, each of which submits its next job when the previous one
+/// has its reserved start; and the mean time in seconds from submission to the reserved start.
 async fn by_turns(scene: PlaneScene, clients: usize, jobs: usize) -> Result<(f64, f64)> {
     let begun = Instant::now();
     let each = jobs / clients;
@@ -85,7 +85,7 @@ async fn by_turns(scene: PlaneScene, clients: usize, jobs: usize) -> Result<(f64
     Ok((done / begun.elapsed().as_secs_f64(), waited / done))
 }
 
-/// Seconds that a client waited for promises in all.
+/// Seconds in all that a client waited for reserved starts.
 async fn one_by_one(scene: &PlaneScene, client: usize, jobs: usize) -> Result<f64> {
     let mut waited = 0.0;
     for _ in 0..jobs {
@@ -112,7 +112,7 @@ async fn one_by_one(scene: &PlaneScene, client: usize, jobs: usize) -> Result<f6
     Ok(waited)
 }
 
-/// Jobs a second, from their submission until all that they need is confirmed.
+/// Jobs per second, from submission until all their reservations are confirmed.
 async fn promised(scene: PlaneScene, jobs: usize, components: &'static [u32]) -> Result<f64> {
     let earliest = scene.plane.now() + HOUR;
     let wish = |number: usize| {
@@ -139,8 +139,8 @@ async fn promised(scene: PlaneScene, jobs: usize, components: &'static [u32]) ->
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// Seconds of each of so many augmenting paths over three components: from the refusal that
-/// makes one necessary until each has a reservation, every step of it durable.
+/// Seconds of each of the augmenting paths over three components: from the refusal that makes a
+/// path necessary until each component has a reservation, with every step durable.
 async fn augmented(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
     let first = scene.plane.now() + HOUR;
     let mut taken = Vec::new();
@@ -158,8 +158,9 @@ async fn augmented(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
     Ok(taken)
 }
 
-/// A job each of whose components fills a site. The first may use sites 0 and 1, the second 1
-/// and 2, the third 0 alone, where the first is already: it has to make way to where the second is.
+/// Builds a job each of whose components fills a site. The first may use sites 0 and 1, the second
+/// 1 and 2, the third 0 alone, which the first has already: the first must move to where the second
+/// is.
 fn crossed(start: Timestamp) -> Result<Arc<JobSpec>> {
     let mut spec = JobSpec::clone(&*job(&[PROCESSORS; 3])?);
     let window = StartWindow::exactly(start);
@@ -178,8 +179,8 @@ fn crossed(start: Timestamp) -> Result<Arc<JobSpec>> {
     Ok(Arc::new(spec))
 }
 
-/// Seconds from the commit with which the job begins to go along a path to that with which it
-/// has all.
+/// Seconds from the commit with which the job begins an augmenting path to that with which it has
+/// all reservations.
 async fn path(commits: &mut Receiver<Committed>, id: JobId) -> Result<f64> {
     let mut begun = None;
     loop {

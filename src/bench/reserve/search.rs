@@ -27,22 +27,23 @@ const ABLE: usize = 10;
 const PROCESSORS: u32 = 128;
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
-/// Bookings of a site are spread over so long for each of them: three quarters of it are taken.
+/// Time per reservation over which a site's reservations are spread: three quarters of the site are
+/// taken.
 const APART: u64 = 31 * MINUTE;
 
 type SiteLedgers = BTreeMap<SiteName, ReservationLedger<Serial>>;
 
-/// What a search came to.
+/// The result of a search.
 struct Searched {
     seconds: f64,
     asked: u32,
     windows: u32,
-    /// Augmenting paths that were begun, and reservations that went over to another part.
+    /// Augmenting paths begun, and reservations handed to another component.
     paths: u32,
     handed_over: u32,
 }
 
-/// How far apart the starts may be, in minutes: it takes more windows as they narrow.
+/// Tolerances of the starts in minutes: as they narrow, the search takes more windows.
 const NARROWING: [u64; 4] = [60, 15, 5, 1];
 
 pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
@@ -102,8 +103,8 @@ pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// What the same searches take as the starts of components may lie less far apart: windows, and
-/// how many reservations an augmenting path touches.
+/// Measures the same searches with ever narrower tolerances: windows, and the reservations that an
+/// augmenting path touches.
 fn narrowed(report: &mut BenchReport, ledgers: &SiteLedgers, end: u64, draws: usize) {
     for minutes in NARROWING {
         let mut chance = StdRng::seed_from_u64(4);
@@ -133,7 +134,7 @@ fn narrowed(report: &mut BenchReport, ledgers: &SiteLedgers, end: u64, draws: us
     }
 }
 
-/// A site with so many bookings.
+/// Builds a site with this many reservations.
 fn site(bookings: usize, chance: &mut StdRng) -> Result<ReservationLedger<Serial>> {
     let mut timeline = Timeline::new(Timestamp(0), &Resources::processors(PROCESSORS))?;
     let end = bookings as u64 * APART;
@@ -148,7 +149,7 @@ fn site(bookings: usize, chance: &mut StdRng) -> Result<ReservationLedger<Serial
     Ok(ReservationLedger::new(timeline))
 }
 
-/// A job whose components can each go to a few sites, some of them to the same.
+/// Builds a job whose components can each go to a few sites, some of them to the same.
 fn wanted(ledgers: &SiteLedgers, end: u64, chance: &mut StdRng) -> Coallocation {
     let names: Vec<&SiteName> = ledgers.keys().collect();
     let near: Vec<usize> = index::sample(chance, names.len(), 2 * ABLE).into_vec();
@@ -203,7 +204,7 @@ fn search(wanted: Coallocation, ledgers: &mut SiteLedgers) -> Searched {
     }
 }
 
-/// Whether a reservation goes over to another part.
+/// Returns true if the call hands a reservation to another component.
 fn hands_over(search: &ReservationSearch, ask: &ReservationCall) -> bool {
     let ReservationCall::Modify { serial, part, .. } = ask else {
         return false;

@@ -1,4 +1,4 @@
-//! One timeline: fits, bookings, growth, and the profiles on which a tree is of least use.
+//! A single timeline: fits, occupied spans, growth, and the profiles on which a tree helps least.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
@@ -22,7 +22,7 @@ const MEMORY_MB: u64 = 4_000_000;
 const GPUS: u64 = 64;
 const BOOKINGS: usize = 10_000;
 const MINUTE: u64 = 60_000;
-/// Bookings are spread over so long for each of them: seven tenths of the site are taken.
+/// Time per occupied span over which the spans are spread: seven tenths of the site are taken.
 const APART: u64 = 510_000;
 
 pub(super) fn bench(report: &mut BenchReport, quick: bool, log: Option<&ClusterLog>) -> Result<()> {
@@ -76,8 +76,8 @@ fn request(chance: &mut StdRng) -> (Resources, DurationMs) {
     )
 }
 
-/// So many bookings, each at the earliest place after some instant of its own, as requests
-/// come; and when the last of those instants is.
+/// Occupies this many spans, each at the earliest place after a drawn instant, as requests come;
+/// returns the timeline and the last of those instants.
 fn drawn(bookings: usize, chance: &mut StdRng) -> Result<(Timeline, u64)> {
     let mut timeline = empty(PROCESSORS)?;
     let end = bookings as u64 * APART;
@@ -102,7 +102,7 @@ fn book_earliest(
     Ok(())
 }
 
-/// How the time of a fit grows with drawn bookings.
+/// Measures how the time of a fit grows with the drawn spans.
 fn growth(most: usize, asked: usize) -> Result<f64> {
     let mut points = Vec::new();
     for size in sizes(most) {
@@ -116,7 +116,7 @@ fn growth(most: usize, asked: usize) -> Result<f64> {
     Ok(slope(&points))
 }
 
-/// The same with the first jobs of a log, booked as they came, each for its run time.
+/// Does the same with the first jobs of a log, in their order, each for its run time.
 fn growth_of_log(log: &ClusterLog, most: usize, asked: usize) -> Result<f64> {
     let mut options = WorkloadOptions::new(WorkloadSource::Log(log.file.clone()), 1);
     options.estimates = Estimates::Exact;
@@ -148,7 +148,7 @@ fn sizes(most: usize) -> impl Iterator<Item = usize> {
         .filter(move |size| *size <= most)
 }
 
-/// Microseconds of a fit, the least of three means: others work on the machine as well.
+/// Microseconds of a fit: the least of three means, as other programs use the machine too.
 fn fit_us(
     timeline: &Timeline,
     end: u64,
@@ -164,7 +164,7 @@ fn fit_us(
     Ok(least)
 }
 
-/// Microseconds of each of so many fits.
+/// Microseconds of each of the fits.
 fn fits(
     timeline: &Timeline,
     end: u64,
@@ -184,7 +184,7 @@ fn fits(
     Ok(taken)
 }
 
-/// Microseconds of each of so many bookings that are released again.
+/// Microseconds of each of the spans that are occupied and freed again.
 fn books(mut timeline: Timeline, end: u64, count: usize, chance: &mut StdRng) -> Result<Vec<f64>> {
     let mut taken = Vec::with_capacity(count);
     for _ in 0..count {
@@ -200,7 +200,7 @@ fn books(mut timeline: Timeline, end: u64, count: usize, chance: &mut StdRng) ->
     Ok(taken)
 }
 
-/// Gaps that are long enough for nothing, each between two bookings of the whole site.
+/// Gaps that are too short for anything, each between two spans of the whole site.
 fn too_short() -> Result<f64> {
     let mut timeline = empty(PROCESSORS)?;
     let all = timeline.amounts(&resources(PROCESSORS))?;
@@ -215,7 +215,7 @@ fn too_short() -> Result<f64> {
     )
 }
 
-/// Long gaps in which one processor is missing, each beside a short one in which none is.
+/// Long gaps that lack one processor, each beside a short one that lacks none.
 fn too_small() -> Result<f64> {
     let mut timeline = empty(PROCESSORS)?;
     for number in 0..BOOKINGS as u64 {
@@ -235,7 +235,7 @@ fn too_small() -> Result<f64> {
     )
 }
 
-/// How much longer a fit takes than a plain scan over the same steps, the least of several runs.
+/// The time of a fit relative to a plain scan over the same steps: the least of several runs.
 fn over_scan(timeline: &Timeline, need: &Amounts, length: DurationMs) -> Result<f64> {
     let wanted = TimelineOpening::after(Timestamp(0), *need, length);
     let mut steps = Vec::new();

@@ -1,5 +1,5 @@
-//! What calls to one cluster cost, beside the commands that they run. A process of its own, run
-//! as the user: nothing but the adapter is in it.
+//! The cost of calls to one cluster, beside the commands that they run. The process is separate and
+//! runs as the user: nothing but the adapter is in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,14 +28,14 @@ const POLLS: usize = 20;
 /// Clock ticks a second, as Linux counts processor time for every program.
 const TICKS_PER_S: f64 = 100.0;
 
-/// What to measure.
+/// The settings of the measurement.
 #[derive(Debug, Clone)]
 pub struct CallsPlan {
-    /// A directory of its own.
+    /// A directory for this process alone.
     pub root: PathBuf,
     /// Configuration of the cluster, whose partition is down.
     pub conf: PathBuf,
-    /// How to log in to `testbed`.
+    /// SSH configuration for the login to `testbed`.
     pub ssh: PathBuf,
     /// Pairs of blocks.
     pub pairs: usize,
@@ -43,7 +43,7 @@ pub struct CallsPlan {
     pub attempts: usize,
 }
 
-/// What was measured.
+/// The result of the measurement.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct CallFigures {
     /// Submissions a second by the adapter over those of bare `sbatch`: the median of pairs.
@@ -52,11 +52,11 @@ pub struct CallFigures {
     pub sbatch_per_s: f64,
     /// Processor time of this process for one poll over SSH, in milliseconds.
     pub status_ms: f64,
-    /// How long such a poll took, in milliseconds: the median.
+    /// Median time of such a poll, in milliseconds.
     pub status_wall_ms: f64,
 }
 
-/// Measures it.
+/// Measures the calls.
 ///
 /// # Errors
 /// The cluster does not do what it is asked.
@@ -141,7 +141,7 @@ async fn submit_all(site: &SlurmSite, tags: &[AttemptTag]) -> Result<()> {
     Ok(())
 }
 
-/// The script that the adapter submits, by `sbatch` alone.
+/// Submits the adapter's script by `sbatch` alone.
 async fn sbatch_all(plan: &CallsPlan) -> Result<()> {
     let stub = stub(&plan.root)?;
     let bare = || async {

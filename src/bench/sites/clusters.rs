@@ -1,15 +1,13 @@
-//! The clusters, which go on side by side.
+//! The clusters, which run side by side.
 
 use crate::testbed::TestbedCluster;
 
-/// Clusters that one server drives. What happens to those of one lane bothers no other.
+/// Clusters that one server drives. Faults in one lane do not disturb another.
 #[derive(Debug)]
 pub(super) struct BenchLane {
-    /// Its name.
     pub(super) name: &'static str,
-    /// Its clusters.
     pub(super) clusters: &'static [TestbedCluster],
-    /// The last of them is driven over SSH, by this port.
+    /// SSH port by which the last cluster is driven.
     pub(super) ssh: Option<u16>,
 }
 
@@ -17,7 +15,7 @@ pub(super) struct BenchLane {
 pub(super) const ALPHA: TestbedCluster = cluster("alpha", 27_710);
 /// Driven over SSH.
 pub(super) const BETA: TestbedCluster = cluster("beta", 27_720);
-/// Where jobs run over both.
+/// A lane whose jobs run over both clusters.
 pub(super) const BOTH: BenchLane = BenchLane {
     name: "both",
     clusters: &[ALPHA, BETA],
@@ -32,7 +30,7 @@ const fn cluster(name: &'static str, port: u16) -> TestbedCluster {
     }
 }
 
-/// Clusters of a lane in which each is for itself.
+/// Clusters of a lane, each of which is used alone.
 pub(super) const JUDGED: [TestbedCluster; 5] = [
     cluster("gamma", 27_740),
     cluster("delta", 27_750),

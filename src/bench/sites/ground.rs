@@ -18,25 +18,25 @@ use crate::bench::server::free_port;
 use crate::client::{BulkOrder, Client, ServerAddress, SiteAction, SubmitOptions};
 use crate::testbed::{Account, Testbed, TestbedCluster, said};
 
-/// Where everything of it lies.
+/// Directory of all files of the bench.
 pub(super) const BASE: &str = "/var/tmp/cospan-bench";
 
-/// Longest wait for jobs to come to their end when nothing hinders them any more.
+/// Longest wait for jobs to end once nothing hinders them any more.
 const END_MAX: Duration = Duration::from_secs(300);
 
-/// A controller writes down what is new after five seconds.
+/// A controller writes changes down after five seconds.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(6);
 
-/// How often operators who look after a cluster have its jobs counted anew.
+/// Time between two recounts of a cluster's jobs, which its operators request.
 const RECOUNT_EVERY: Duration = Duration::from_secs(15);
 
-/// Everything that the sections of the bench work with.
+/// The shared equipment of all sections of the bench.
 pub(super) struct BenchGround {
     pub(super) testbed: Testbed,
     account: Account,
     clusters: &'static [TestbedCluster],
     place: PathBuf,
-    /// How to log in at the one that is driven over SSH.
+    /// SSH configuration for the cluster that is driven over SSH.
     pub(super) ssh: Option<PathBuf>,
     server: Child,
     client: Client,
@@ -45,9 +45,8 @@ pub(super) struct BenchGround {
 /// A component of a job of the bench.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BenchComponent {
-    /// Its site; of all parts of a job, or of none.
+    /// The site; all parts of a job name one, or none does.
     pub(super) site: Option<&'static str>,
-    /// Its processors.
     pub(super) processors: u32,
 }
 
@@ -130,7 +129,7 @@ impl BenchGround {
         })
     }
 
-    /// Waits until something holds.
+    /// Waits until the condition holds.
     pub(super) fn wait(&self, what: &str, holds: impl Fn() -> Result<bool>) -> Result<()> {
         let begin = Instant::now();
         while !holds()? {
@@ -145,13 +144,13 @@ impl BenchGround {
         Ok(())
     }
 
-    /// Submits a job whose payloads take so long; its number.
+    /// Submits a job whose payloads take this many seconds; returns its number.
     pub(super) fn submit(&self, parts: &[BenchComponent], seconds: u32, more: &str) -> Result<u64> {
         let script = payloads::script(&self.place, seconds);
         self.submit_script(parts, &script, more)
     }
 
-    /// The same with payloads that run this script.
+    /// Submits a job whose payloads run this script; returns its number.
     pub(super) fn submit_script(
         &self,
         parts: &[BenchComponent],
@@ -164,12 +163,12 @@ impl BenchGround {
         Ok(submitted.jobs.first().context("no number")?.id)
     }
 
-    /// A job as it stands.
+    /// Reads the current report of a job.
     pub(super) fn job(&self, id: u64) -> Result<JobReport> {
         Ok(self.client.job(id)?)
     }
 
-    /// Waits until each of them satisfies something.
+    /// Waits until each of the jobs satisfies the condition.
     pub(super) fn await_jobs(
         &self,
         what: &str,
@@ -183,8 +182,8 @@ impl BenchGround {
         jobs.iter().map(|id| self.job(*id)).collect()
     }
 
-    /// Waits for their ends, and keeps these clusters in service meanwhile; jobs that have no end
-    /// after long come as they stand.
+    /// Waits for the jobs to end, and keeps these clusters in service meanwhile. Jobs that have not
+    /// ended after a long time are returned as they are.
     pub(super) fn await_ends(
         &self,
         jobs: &[u64],
@@ -207,7 +206,6 @@ impl BenchGround {
         }
     }
 
-    /// Cancels jobs.
     pub(super) fn cancel(&self, jobs: &[u64]) -> Result<()> {
         let selection = JobSelection {
             ids: jobs.to_vec(),
@@ -217,7 +215,7 @@ impl BenchGround {
         Ok(())
     }
 
-    /// Waits until the controller has written down how its jobs stand now.
+    /// Waits until the controller has written down the current state of its jobs.
     pub(super) fn await_written(&self, cluster: TestbedCluster) -> Result<()> {
         let file = self
             .testbed
@@ -226,7 +224,7 @@ impl BenchGround {
             .join("state/job_state");
         let since = SystemTime::now();
         self.wait("the controller writes its jobs down", || {
-            // It is put in the place of the last one, unless nothing is new.
+            // The new file replaces the old one, unless nothing is new.
             let written = fs::metadata(&file).and_then(|data| data.modified());
             Ok(written.is_ok_and(|at| at > since) || since.elapsed()? > WRITTEN_WITHIN)
         })
@@ -241,26 +239,26 @@ impl BenchGround {
         })
     }
 
-    /// What payloads wrote down so far.
+    /// Reads the lines that payloads have written so far.
     pub(super) fn payloads(&self) -> Result<Payloads> {
         Payloads::read(&self.place.join("payloads"))
     }
 
-    /// How often alpha was asked something so far.
+    /// Counts the queries that alpha has received so far.
     pub(super) fn queries(&self) -> Result<usize> {
         Ok(fs::read_to_string(self.place.join("queries"))?
             .lines()
             .count())
     }
 
-    /// Runs a command of Slurm as the user; what it prints.
+    /// Runs a command of Slurm as the user; returns its output.
     pub(super) fn slurm(&self, cluster: TestbedCluster, words: &[&str]) -> Result<String> {
         let mut command = self.command(cluster, words);
         self.account.run_as(&mut command, &self.place);
         said(&mut command)?.map_err(anyhow::Error::msg)
     }
 
-    /// The same as the clusters' operator.
+    /// Runs a command of Slurm as the clusters' operator; returns its output.
     pub(super) fn operate(&self, cluster: TestbedCluster, words: &[&str]) -> Result<String> {
         said(&mut self.command(cluster, words))?.map_err(anyhow::Error::msg)
     }
@@ -274,20 +272,20 @@ impl BenchGround {
         command
     }
 
-    /// Ends all that the user has in the queue.
+    /// Cancels all that the user has in the queue.
     pub(super) fn clear(&self, cluster: TestbedCluster) -> Result<()> {
         self.operate(cluster, &["scancel", "--user", &self.account.name])?;
         self.await_empty(cluster)
     }
 
-    /// Has the server use a cluster again that it has closed.
+    /// Makes the server use a cluster again whose breaker is open.
     pub(super) fn reopen(&self, cluster: TestbedCluster) -> Result<()> {
         self.client.order_site(cluster.name, &SiteAction::Reset)?;
         self.await_site(cluster)
     }
 
-    /// Until the node takes work: it may have come back by itself, or Slurm drained it because it
-    /// gave a number out twice.
+    /// Waits until the node takes work: it may have come back by itself, or Slurm drained it
+    /// because Slurm gave a number out twice.
     pub(super) fn resume(&self, cluster: TestbedCluster) -> Result<()> {
         let node = format!("nodename={}0", cluster.name);
         self.wait("the node takes work", || {
@@ -297,13 +295,13 @@ impl BenchGround {
         })
     }
 
-    /// What operators do after a controller forgot jobs and gave numbers out twice: nodes that
-    /// Slurm drained for it are put back into service, jobs that it holds for it released, and
-    /// the server uses a cluster again that it had closed.
+    /// Does what operators do after a controller forgot jobs and gave numbers out twice: it resumes
+    /// nodes that Slurm drained for it, releases jobs that Slurm holds for it, and resets the
+    /// breaker of the cluster.
     pub(super) fn keep_in_service(&self, cluster: TestbedCluster, held: &[String]) {
         let node = format!("nodename={}0", cluster.name);
         let control = ["timeout", "2", "scontrol"];
-        // It may be in service, and the job not held.
+        // The node may be in service already, and the job not held.
         let _ = self.operate(
             cluster,
             &[&control[..], &["update", &node, "state=resume"]].concat(),
@@ -321,14 +319,14 @@ impl BenchGround {
         }
     }
 
-    /// Has nodes tell which jobs they have. A controller that was killed can take what ended just
-    /// before for running still, and keeps its processors up to its time limit.
+    /// Makes nodes report their jobs. A controller that was killed can take what ended just before
+    /// for still running, and keeps its processors up to its time limit.
     fn recount(&self, cluster: TestbedCluster) {
-        // It may be away.
+        // The controller may be away.
         let _ = self.operate(cluster, &["timeout", "2", "scontrol", "reconfigure"]);
     }
 
-    /// This program again, as the user.
+    /// This program, run as the user.
     pub(super) fn program(&self) -> Command {
         let mut command = Command::new(self.place.join("cospan"));
         self.account.run_as(&mut command, &self.place);
@@ -336,7 +334,7 @@ impl BenchGround {
         command
     }
 
-    /// A directory of the user's.
+    /// Creates a directory that belongs to the user.
     pub(super) fn directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.place.join(name);
         fs::create_dir_all(&path)?;
@@ -347,7 +345,7 @@ impl BenchGround {
 
 impl Drop for BenchGround {
     fn drop(&mut self) {
-        // Gone already is as good; what cannot be ended is told by the next start.
+        // A server that is gone already is fine; the next start reports what cannot be ended.
         let _ = self.server.kill();
         let _ = self.server.wait();
         let ssh = self.ssh.as_ref().map(|_| "ssh");
@@ -361,7 +359,7 @@ impl Drop for BenchGround {
     }
 }
 
-/// Does something with each of them at once; what came of it in their order, or the first error.
+/// Runs the work on all items at once; returns the results in their order, or the first error.
 pub(super) fn side_by_side<T: Sync, R: Send>(
     all: &[T],
     work: impl Fn(&T) -> Result<R> + Sync,
@@ -376,7 +374,7 @@ pub(super) fn side_by_side<T: Sync, R: Send>(
     })
 }
 
-/// What a thread came to.
+/// The result of a thread.
 pub(super) fn joined<R>(work: ScopedJoinHandle<'_, Result<R>>) -> Result<R> {
     work.join()
         .map_err(|_| anyhow!("a part of the bench panicked"))?

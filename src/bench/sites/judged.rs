@@ -1,5 +1,5 @@
-//! Payloads that others end: none of them may count as success, and each is judged as the book's
-//! table of ends says.
+//! Payloads that others end: none may count as success, and each gets the attempt end of the book's
+//! table of ends.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use crate::testbed::TestbedCluster;
 
 /// Payloads of one batch: all of them run at once.
 const BATCH: u32 = 12;
-/// Exits with 0 when it is told to end, and so looks like success.
+/// Exits with 0 on SIGTERM, and so looks like success.
 const PAYLOAD: &str = "trap : TERM; sleep 400; exit 0";
 
-/// What came of it.
+/// The result of the measurement.
 #[derive(Debug, Default)]
 pub(super) struct Judged {
-    /// How many payloads were ended.
+    /// The number of payloads that were ended.
     pub(super) payloads: usize,
-    /// Killed, and told as success.
+    /// Killed, but reported as success.
     pub(super) false_success: usize,
-    /// Charged to somebody else, or told as something else, than the table says.
+    /// Charged to another party, or reported otherwise, than the table says.
     pub(super) misjudged: usize,
 }
 
-/// How a payload is ended from outside.
+/// A way to end a payload from outside.
 #[derive(Debug, Clone, Copy)]
 enum ForcedEnding {
     Cancelled,
@@ -44,7 +44,7 @@ const DEEDS: [ForcedEnding; 5] = [
     ForcedEnding::Deleted,
 ];
 
-/// So many batches of each kind; each kind on a cluster of its own, all at once.
+/// Runs this many batches of each kind; each kind on its own cluster, all at once.
 pub(super) fn measure(ground: &BenchGround, batches: u32) -> Result<Judged> {
     let kinds: Vec<(ForcedEnding, TestbedCluster)> = DEEDS.into_iter().zip(JUDGED).collect();
     let all = side_by_side(&kinds, |(deed, cluster)| {
@@ -81,7 +81,7 @@ fn judge(
         .filter_map(|job| job.components[0].lrm_id.clone())
         .collect();
     do_it(ground, deed, cluster, &numbers)?;
-    // An attempt that was withdrawn before it ran is none of those that are judged here.
+    // An attempt that was withdrawn before it ran is not judged here.
     let before: BTreeMap<u64, &JobReport> = running.iter().map(|job| (job.id, job)).collect();
     ground.await_jobs("judged", &jobs, |job: &JobReport| {
         job.components[0].attempt > before[&job.id].components[0].attempt
@@ -157,8 +157,8 @@ fn do_it(
     Ok(())
 }
 
-/// Whose error it was, and what it is told to be, by the table of ends. What began anew meanwhile
-/// tells of another attempt.
+/// Compares whose error it was, and how it is reported, with the table of ends. A component that
+/// restarted meanwhile reports another attempt.
 fn is_judged_so(job: &JobReport, before: &JobReport, deed: ForcedEnding) -> bool {
     let (sites, says) = match deed {
         ForcedEnding::Cancelled | ForcedEnding::Deleted => (false, "CANCELLED"),

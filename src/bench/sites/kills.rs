@@ -1,5 +1,5 @@
-//! A controller that is killed right after it acknowledged something, or frozen until its
-//! clients give up.
+//! Controllers that are killed right after an acknowledgement, or frozen until their clients give
+//! up.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const JOBS: usize = 5;
 /// Longer than a client of Slurm waits for its controller.
 const FROZEN: Duration = Duration::from_secs(15);
 
-/// What came of it.
+/// The result of the measurement.
 #[derive(Debug, Default)]
 pub(super) struct Kills {
     /// Jobs that were acknowledged and never finished.
@@ -30,7 +30,8 @@ pub(super) struct Kills {
     pub(super) frozen_doubled: usize,
 }
 
-/// So many rounds of each, on a cluster for each; the controller is away for `settle`.
+/// Runs this many rounds of each kind, each kind on its own cluster; the controller is away for
+/// `settle`.
 pub(super) fn measure(ground: &BenchGround, rounds: u32, settle: Duration) -> Result<Kills> {
     let [submitting, cancelling] = KILLED;
     let (mut kills, undone) = std::thread::scope(|scope| {
@@ -88,7 +89,7 @@ fn kill_after_submissions(
     settle: Duration,
     kills: &mut Kills,
 ) -> Result<()> {
-    // That the last round's jobs have ended is not to be forgotten.
+    // The controller must not forget that the last round's jobs have ended.
     ground.await_written(cluster)?;
     let jobs = submit_some(ground, cluster, 1, 2, "")?;
     // Slurm gave each a number: acknowledged.
@@ -99,7 +100,7 @@ fn kill_after_submissions(
     std::thread::sleep(settle);
     ground.testbed.up(cluster)?;
     ground.resume(cluster)?;
-    // The numbers of what was forgotten are given out again.
+    // Slurm gives the numbers of the forgotten jobs out again.
     let foreign = foreign_jobs(ground, cluster, round)?;
     kills.doubled += count(ground, cluster, &jobs, &mut kills.lost)?;
     kills.foreign += foreign
@@ -109,10 +110,10 @@ fn kill_after_submissions(
     Ok(())
 }
 
-/// A job of the same user that has nothing to do with us.
+/// A job of the same user that Cospan did not submit.
 struct ForeignJob {
     number: String,
-    /// A file that it leaves when it ends by itself.
+    /// A file that the job writes when it ends by itself.
     marker: PathBuf,
 }
 
@@ -154,7 +155,7 @@ fn await_end(ground: &BenchGround, cluster: TestbedCluster, job: &ForeignJob) ->
         .is_ok()
 }
 
-/// How many ran twice; those that are lost are added.
+/// Counts the payloads that ran twice, and adds the lost jobs to `lost`.
 fn count(
     ground: &BenchGround,
     cluster: TestbedCluster,
@@ -171,7 +172,7 @@ fn count(
     Ok(came_to.iter().map(|one| one.doubled).sum())
 }
 
-/// How many payloads began although their cancel had been acknowledged.
+/// Counts the payloads that began although their cancel had been acknowledged.
 fn after_cancels(ground: &BenchGround, cluster: TestbedCluster, settle: Duration) -> Result<usize> {
     let wide = cluster.processors.to_string();
     let filler = [
@@ -190,7 +191,7 @@ fn after_cancels(ground: &BenchGround, cluster: TestbedCluster, settle: Duration
     ground.await_jobs("in Slurm's queue", &jobs, |job| {
         waits(&job.components[0].state)
     })?;
-    // That they wait is written down, and that they were cancelled not yet.
+    // The controller has written down that they wait, but not yet that they were cancelled.
     ground.await_written(cluster)?;
     ground.cancel(&jobs)?;
     ground.await_jobs("cancelled", &jobs, |job| job.phase.state == "cancelled")?;
@@ -200,7 +201,7 @@ fn after_cancels(ground: &BenchGround, cluster: TestbedCluster, settle: Duration
     ground.testbed.up(cluster)?;
     ground.resume(cluster)?;
     ground.slurm(cluster, &["scancel", &filler])?;
-    // Until there is nothing left that could begin.
+    // Wait until nothing is left that could begin.
     ground.await_empty(cluster)?;
     let payloads = ground.payloads()?;
     Ok(jobs

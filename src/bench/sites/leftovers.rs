@@ -1,4 +1,4 @@
-//! What a run of the bench that was interrupted or killed leaves behind: servers of this program and
+//! Leftovers of a run of the bench that was interrupted or killed: servers of this program and
 //! clusters, which would run for ever.
 
 use std::fs::{self, File};
@@ -11,10 +11,10 @@ use super::ground::side_by_side;
 use crate::cli::{last_act, progress};
 use crate::testbed::Testbed;
 
-/// Held by the only run that works below the testbed's directory.
+/// Locks the testbed's directory, so that only one run works below it.
 ///
 /// # Errors
-/// There is another one.
+/// Another run holds the lock.
 pub(super) fn only_run(testbed: &Testbed) -> Result<File> {
     fs::create_dir_all(testbed.base())?;
     let lock = File::create(testbed.base().join("lock"))?;
@@ -31,7 +31,7 @@ pub(super) fn only_run(testbed: &Testbed) -> Result<File> {
 pub(super) fn end_at_interrupt(testbed: &Testbed) {
     let testbed = testbed.clone();
     last_act(move || {
-        // What cannot be ended is told by the next start, which tries again.
+        // The next start reports what cannot be ended, and tries again.
         let _ = end(&testbed);
     });
 }
@@ -48,12 +48,12 @@ pub(super) fn end(testbed: &Testbed) -> Result<()> {
     }
     progress("ending clusters and servers of the bench");
     side_by_side(&clusters, |name| Ok(testbed.down(name)?))?;
-    // What payloads were still started by.
+    // The programs that started payloads are still left.
     kill_programs_below(testbed.base());
     Ok(())
 }
 
-/// Whoever has a directory for the numbers of its daemons.
+/// Clusters that have a directory for the process numbers of their daemons.
 fn clusters_below(base: &Path) -> Vec<String> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let clusters = entries.filter(|entry| entry.path().join("run").is_dir());
@@ -62,7 +62,7 @@ fn clusters_below(base: &Path) -> Vec<String> {
         .collect()
 }
 
-/// How many there were.
+/// Kills all programs below the directory; returns their number.
 fn kill_programs_below(base: &Path) -> usize {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -72,7 +72,7 @@ fn kill_programs_below(base: &Path) -> usize {
     });
     let below: Vec<Pid> = below.filter_map(Pid::from_raw).collect();
     for process in &below {
-        // One that has ended meanwhile is as good.
+        // One that has ended meanwhile is fine.
         let _ = kill_process(*process, Signal::KILL);
     }
     below.len()

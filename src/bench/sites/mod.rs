@@ -1,5 +1,5 @@
-//! Clusters under Slurm, started on this machine, hurt in every way that is known of them, and
-//! timed. Root on Debian; everything of ours runs as an ordinary user.
+//! Clusters under Slurm, started on this machine, exposed to every known fault, and timed. Root on
+//! Debian; everything of ours runs as an ordinary user.
 
 mod calls;
 mod clusters;
@@ -27,7 +27,7 @@ use judged::Judged;
 use kills::Kills;
 use soak::Soak;
 
-/// How much is done.
+/// The extent of the work.
 struct BenchExtent {
     rounds: u32,
     settle: Duration,
@@ -68,7 +68,7 @@ impl BenchExtent {
     }
 }
 
-/// What is timed goes first and alone; the rest waits more than it works, and goes on at once.
+/// Runs the timed sections first and alone; the rest waits more than it works, and runs at once.
 pub(super) fn bench(full: bool) -> Result<BenchReport> {
     let extent = BenchExtent::new(full);
     let mut report = BenchReport::new("sites");
@@ -120,7 +120,7 @@ fn together(ground: &BenchGround, extent: &BenchExtent, report: &mut BenchReport
 fn asked(ground: &BenchGround, extent: &BenchExtent, report: &mut BenchReport) -> Result<()> {
     let (idle, calls) = std::thread::scope(|scope| {
         let idle = scope.spawn(|| queries::idle(ground, extent.length));
-        // The other cluster is called meanwhile, by another process.
+        // Another process calls the other cluster meanwhile.
         let calls = scope.spawn(|| calls(ground, extent));
         Ok::<_, anyhow::Error>((joined(idle)?, joined(calls)?))
     })?;

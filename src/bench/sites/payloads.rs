@@ -1,4 +1,4 @@
-//! What payloads wrote down themselves: the truth that the bench judges by.
+//! Lines that payloads wrote themselves: the truth by which the bench judges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,22 +7,19 @@ use anyhow::{Context, Result};
 
 use crate::api::v1::job::JobReport;
 
-/// One line of a payload.
+/// A line of a payload.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PayloadLine {
-    /// What it did.
     pub(super) what: PayloadMark,
-    /// Its job.
     pub(super) job: u64,
-    /// Its component.
     pub(super) component: u32,
-    /// In which round, and which attempt.
+    /// The round and the attempt.
     pub(super) turn: (u32, u32),
     /// Seconds since 1970.
     pub(super) at: f64,
 }
 
-/// What a payload does.
+/// A step of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PayloadMark {
     /// It begins.
@@ -33,12 +30,13 @@ pub(super) enum PayloadMark {
     Ended,
 }
 
-/// All that payloads wrote, in the order in which they did.
+/// All that payloads wrote, in order.
 #[derive(Debug, Default)]
 pub(super) struct Payloads(pub(super) Vec<PayloadLine>);
 
-/// What a payload runs: it says that it begins, sleeps, and says that it ends. As long as anything
-/// of it lives it holds a lock, by which another payload of its component notices it.
+/// The script of a payload: it reports that it begins, sleeps, and reports that it ends. As long as
+/// any of its processes lives it holds a lock, by which another payload of its component notices
+/// it.
 pub(super) fn script(place: &Path, seconds: u32) -> String {
     let log = place.join("payloads");
     let alone = place.join("alone");
@@ -51,34 +49,34 @@ pub(super) fn script(place: &Path, seconds: u32) -> String {
     let begin = say("begin");
     let beside = say("beside");
     let end = say("end");
-    // What is killed in its sleep may live long enough to go on.
+    // A payload that is killed in its sleep may live long enough to go on.
     format!(
         "exec 9>> {alone}/$COSPAN_JOB-$COSPAN_COMPONENT; flock -n 9 || {beside}; {begin}; \
          sleep {seconds} && {end}"
     )
 }
 
-/// What a job came to.
+/// The result of a job.
 #[derive(Debug)]
 pub(super) struct CameTo {
     /// It did not finish, or not all of it went through its work.
     pub(super) is_lost: bool,
     /// Components that ran twice.
     pub(super) doubled: usize,
-    /// Between the first and the last beginning, in seconds.
+    /// Seconds between the first and the last beginning.
     pub(super) spread: f64,
-    /// All that in words.
+    /// The same in words.
     pub(super) told: String,
 }
 
 impl Payloads {
-    /// Reads what is there.
+    /// Reads the log.
     pub(super) fn read(log: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(log).context("no log of payloads")?;
         Ok(Self(text.lines().filter_map(deed).collect()))
     }
 
-    /// What a job that should have ended came to.
+    /// Sums up a job that should have ended.
     pub(super) fn came_to(&self, job: &JobReport) -> CameTo {
         let whole = self.is_whole(job.id, job.components.len());
         let doubled = self.doubled(job.id, job.components.len());
@@ -101,14 +99,14 @@ impl Payloads {
         self.0.iter().filter(move |deed| deed.job == job)
     }
 
-    /// When the last attempts of a job's components began.
+    /// Times at which the last attempts of a job's components began.
     pub(super) fn beginnings(&self, job: u64) -> Vec<f64> {
         let began = self.of(job).filter(|deed| deed.what == PayloadMark::Began);
         let last: BTreeMap<u32, f64> = began.map(|deed| (deed.component, deed.at)).collect();
         last.into_values().collect()
     }
 
-    /// Between the first and the last of them, in seconds.
+    /// Seconds between the first and the last of them.
     pub(super) fn spread(&self, job: u64) -> f64 {
         let all = self.beginnings(job);
         let first = all.iter().copied().fold(f64::INFINITY, f64::min);
@@ -116,10 +114,11 @@ impl Payloads {
         (last - first).max(0.0)
     }
 
-    /// Components that ran twice: two payloads at the same time, or more than one of a round that
-    /// went through its work, or more than one of the same round and attempt; and rounds that
-    /// followed one in which all of so many components went through theirs. What was killed
-    /// half-way ran once, and so did what went through its work in a round in which another did not.
+    /// Counts the components that ran twice: two payloads at the same time, more than one of a
+    /// round that went through its work, or more than one of the same round and attempt; and rounds
+    /// that followed one in which all components went through theirs. A payload that was killed
+    /// half-way ran once, and so did one that went through its work in a round in which another did
+    /// not.
     pub(super) fn doubled(&self, job: u64, components: usize) -> usize {
         let mut times = BTreeMap::<_, u32>::new();
         let mut ended = BTreeMap::<_, BTreeSet<u32>>::new();
@@ -144,7 +143,7 @@ impl Payloads {
         twice.len() + whole.saturating_sub(1)
     }
 
-    /// Whether the last attempt of each of so many components went through its work.
+    /// Returns true if the last attempt of each of the components went through its work.
     pub(super) fn is_whole(&self, job: u64, components: usize) -> bool {
         let mut last = BTreeMap::new();
         for deed in self.of(job) {
@@ -156,7 +155,7 @@ impl Payloads {
         last.len() == components && last.values().all(|(_, ended)| *ended)
     }
 
-    /// Payloads of a job that began after a time.
+    /// Counts the payloads of a job that began after a time.
     pub(super) fn begun_after(&self, job: u64, at: f64) -> usize {
         self.of(job)
             .filter(|deed| deed.what == PayloadMark::Began && deed.at > at)

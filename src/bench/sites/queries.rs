@@ -1,4 +1,4 @@
-//! How often a cluster is asked.
+//! The number of queries that a cluster receives.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use anyhow::Result;
 use super::clusters::ALPHA;
 use super::ground::{BenchComponent, BenchGround};
 
-/// Queries of alpha a minute while nothing is there.
+/// Queries of alpha per minute while there are no jobs.
 pub(super) fn idle(ground: &BenchGround, length: Duration) -> Result<f64> {
     crate::cli::progress("queries while nothing runs");
-    // What ended just now is still being tidied up.
+    // Jobs that have just ended are still being tidied up.
     std::thread::sleep(length / 2);
     rate(ground, || {
         std::thread::sleep(length);
@@ -18,7 +18,7 @@ pub(super) fn idle(ground: &BenchGround, length: Duration) -> Result<f64> {
     })
 }
 
-/// The same while jobs come and go.
+/// Queries of alpha per minute while jobs come and go.
 pub(super) fn busy(ground: &BenchGround, length: Duration) -> Result<f64> {
     crate::cli::progress("queries while jobs come and go");
     rate(ground, || {

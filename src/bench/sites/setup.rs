@@ -1,4 +1,5 @@
-//! What the server of the bench is given: itself, its configuration, commands that count, and jobs.
+//! The environment of the bench's server: its program, its configuration, commands that count, and
+//! jobs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,10 +12,10 @@ use anyhow::{Context, Result};
 use super::ground::BenchComponent;
 use crate::testbed::{Account, Testbed, TestbedCluster};
 
-/// Commands that ask Slurm something; `sbatch` and `scancel` do something.
+/// Commands that query Slurm; `sbatch` and `scancel` change something.
 const QUERIES: [&str; 4] = ["squeue", "sinfo", "scontrol", "sacct"];
 
-/// A job file.
+/// Writes a job file.
 pub(super) fn document(parts: &[BenchComponent], script: &str, more: &str) -> String {
     let request = if parts.iter().all(|part| part.site.is_some()) {
         "fixed"
@@ -32,8 +33,8 @@ pub(super) fn document(parts: &[BenchComponent], script: &str, more: &str) -> St
     text
 }
 
-/// Writes what the server needs: itself, its configuration, and commands that count. The last
-/// cluster is driven over SSH, if there is a way.
+/// Writes the files of the server: its program, its configuration, and commands that count. The
+/// last cluster is driven over SSH if an SSH configuration is given.
 pub(super) fn prepare(
     place: &Path,
     testbed: &Testbed,
@@ -94,7 +95,7 @@ fn configuration(
     text
 }
 
-/// The server, as the user.
+/// Starts the server as the user.
 pub(super) fn spawn(place: &Path, account: &Account) -> Result<Child> {
     let log = fs::File::create(place.join("server.log"))?;
     let path = std::env::var("PATH").unwrap_or_default();

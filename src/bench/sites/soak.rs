@@ -1,4 +1,4 @@
-//! Two clusters, jobs of ours and of others, and something that breaks every 20 seconds.
+//! Two clusters with jobs of ours and of others, and a fault every 20 seconds.
 
 use std::time::{Duration, Instant};
 
@@ -9,25 +9,25 @@ use super::ground::{BenchComponent, BenchGround};
 use super::payloads::CameTo;
 use crate::testbed::TestbedCluster;
 
-/// Between two troubles.
+/// Time between two faults.
 const TROUBLE_EVERY: Duration = Duration::from_secs(20);
-/// How long what was broken stays so.
+/// Duration of a fault.
 const BROKEN_FOR: Duration = Duration::from_secs(6);
 /// Jobs of ours that are alive at once.
 const ALIVE: usize = 4;
-/// Payloads of one job begin within so many seconds of each other: `go_grace`.
+/// Payloads of one job begin within this many seconds of each other: `go_grace`.
 const SPREAD_MAX: f64 = 10.0;
 
-/// What came of it.
+/// The result of the soak.
 #[derive(Debug, Default)]
 pub(super) struct Soak {
     /// Jobs of ours.
     pub(super) jobs: usize,
-    /// Those that did not finish whole, ran twice, or whose parts did not begin together.
+    /// Jobs that did not finish whole, ran twice, or whose components did not begin together.
     pub(super) violations: usize,
 }
 
-/// Goes on for so long, then waits until all is well.
+/// Runs for this long, then waits until all faults are over.
 pub(super) fn measure(ground: &BenchGround, length: Duration) -> Result<Soak> {
     let begin = Instant::now();
     let mut jobs = Vec::new();
@@ -62,7 +62,7 @@ pub(super) fn measure(ground: &BenchGround, length: Duration) -> Result<Soak> {
     judge(ground, &jobs)
 }
 
-/// One to three components, here, there or anywhere.
+/// Draws one to three components for one site, the other, or any.
 fn parts(number: usize) -> Vec<BenchComponent> {
     let sites = [ALPHA.name, BETA.name];
     let anywhere = number.is_multiple_of(4);
@@ -74,7 +74,7 @@ fn parts(number: usize) -> Vec<BenchComponent> {
         .collect()
 }
 
-/// A job of somebody else's. It may be refused while things are broken.
+/// Submits a job of another user. Slurm may refuse it while a fault lasts.
 fn others_work(ground: &BenchGround) {
     for cluster in [ALPHA, BETA] {
         let work = ["sbatch", "-o", "/dev/null", "-n", "4", "--wrap", "sleep 5"];
@@ -126,7 +126,7 @@ fn judge(ground: &BenchGround, jobs: &[u64]) -> Result<Soak> {
     })
 }
 
-/// What a cluster's controller says of its nodes and jobs, for whoever looks for the cause.
+/// Prints what a cluster's controller says of its nodes and jobs, for whoever looks for the cause.
 fn tell_queue(ground: &BenchGround, cluster: TestbedCluster) {
     for words in [
         &["sinfo"][..],

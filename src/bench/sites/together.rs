@@ -1,4 +1,5 @@
-//! One job over both clusters: how soon it starts, how much together, and how soon that is seen.
+//! A single job over both clusters: the time until it starts, the spread of its payloads, and the
+//! time until the start is seen.
 
 use anyhow::{Context, Result};
 
@@ -7,12 +8,12 @@ use super::ground::{BenchComponent, BenchGround, now};
 use crate::api::v1::job::JobReport;
 use crate::testbed::TestbedCluster;
 
-/// What was measured; seconds.
+/// The result of the measurement, in seconds.
 #[derive(Debug, Default)]
 pub(super) struct TogetherFigures {
-    /// From submission until the last payload began, less what Slurm alone takes: medians.
+    /// From submission until the last payload began, less the time of Slurm alone: the median.
     pub(super) start: f64,
-    /// What Slurm alone takes from submission to the beginning: the median.
+    /// Time of Slurm alone from submission to the beginning: the median.
     pub(super) raw: f64,
     /// Between the beginnings of one job: p95.
     pub(super) spread: f64,
@@ -20,7 +21,7 @@ pub(super) struct TogetherFigures {
     pub(super) seen: f64,
 }
 
-/// So many jobs of three components, one after the other, and as many jobs of Slurm's own.
+/// Runs this many jobs of three components, one after the other, and as many jobs of Slurm alone.
 pub(super) fn measure(ground: &BenchGround, jobs: u32) -> Result<TogetherFigures> {
     let part = |cluster: TestbedCluster| BenchComponent {
         site: Some(cluster.name),
@@ -39,7 +40,7 @@ pub(super) fn measure(ground: &BenchGround, jobs: u32) -> Result<TogetherFigures
         raw.push(raw_start(ground, number)?);
         let submitted = now();
         let id = ground.submit(&parts, 2, "")?;
-        // The next finds processors enough while this one comes to its end.
+        // The next job finds enough processors while this one ends.
         let job = ground.await_jobs("started", &[id], |job: &JobReport| {
             job.instants.started.is_some() || job.phase.is_final()
         })?;
@@ -75,7 +76,7 @@ fn raw_start(ground: &BenchGround, number: u32) -> Result<f64> {
     Ok(began - submitted)
 }
 
-/// The value below which this part of them lies.
+/// The value below which this part of the values lies.
 pub(super) fn quantile(values: &mut [f64], part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = ((values.len() as f64 - 1.0) * part).round() as usize;

@@ -16,15 +16,15 @@ use crate::cli::exit::{CliError, CliExit};
 use crate::data_directory;
 use crate::serve::running::RunningProcess;
 
-/// Its log, in the data directory.
+/// The name of the server's log, in the data directory.
 const LOG: &str = "server.log";
-/// Longest wait until it answers: a large store takes a while to be read.
+/// Longest wait until the server answers: it takes a while to read a large store.
 const READY_MAX: Duration = Duration::from_secs(120);
-/// Longest wait for its sites once it answers.
+/// Longest wait for the sites once the server answers.
 const SITES_MAX: Duration = Duration::from_secs(2);
-/// Longest wait until it has ended; it gives itself ten seconds.
+/// Longest wait until the server has ended; it gives itself ten seconds.
 const STOP_MAX: Duration = Duration::from_secs(30);
-/// Between two looks.
+/// Time between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Starts the server as a process that outlives the terminal, and waits until it answers.
@@ -72,8 +72,8 @@ pub(crate) fn start(context: &mut CommandContext, data: &Path) -> Result<CliExit
     }
 }
 
-/// Waits a little for the first word of each site: whoever lists them next is not to find them
-/// unknown. One that does not answer keeps nobody.
+/// Waits a little for the first report of each site, so that a `site list` right afterwards does
+/// not show them as unknown. A site that does not answer delays nobody.
 fn hear_sites(context: &CommandContext) {
     if context.names_server() {
         return;
@@ -89,7 +89,7 @@ fn hear_sites(context: &CommandContext) {
     }
 }
 
-/// This program with the same arguments, but in front of its own session.
+/// Starts this program with the same arguments, but as the leader of its own session.
 fn spawn(log: &File) -> Result<Child, CliError> {
     let failed = |error: std::io::Error| {
         CliError::usage(
@@ -111,7 +111,7 @@ fn spawn(log: &File) -> Result<Child, CliError> {
         .map_err(failed)
 }
 
-/// An error with its own words if it has ended.
+/// Fails with the process's own message if it has ended.
 fn still_alive(child: &mut Child, log: &mut File, begin: u64) -> Result<(), CliError> {
     let Ok(Some(status)) = child.try_wait() else {
         return Ok(());
@@ -158,7 +158,7 @@ fn told(
     Ok(CliExit::Done)
 }
 
-/// Has the server end that works with the configured data directory, and waits for it.
+/// Stops the server that works with the configured data directory, and waits for its end.
 pub(crate) fn stop(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);

@@ -78,7 +78,7 @@ fn log_of(args: &LogBenchArgs) -> Option<ClusterLog> {
     })
 }
 
-/// What was slow is only told; what was wrong is an error.
+/// A missed target is only reported; a wrong result is an error.
 fn without_mistakes(report: &BenchReport) -> Result<CliExit, CliError> {
     let mistakes: Vec<String> = report
         .mistakes()

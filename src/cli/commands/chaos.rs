@@ -1,4 +1,4 @@
-//! `cospan chaos inject`, `status`, `stop`, `report`: failures rehearsed on a running server.
+//! `cospan chaos inject`, `status`, `stop`, `report`: rehearsals of failures on a running server.
 
 use std::io::Read;
 use std::path::Path;
@@ -30,7 +30,6 @@ pub(crate) fn run(
     }
 }
 
-/// Injects the faults of a plan.
 fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExit, CliError> {
     let (name, text) = read_plan(&args.plan)?;
     let client = context.client()?;
@@ -88,7 +87,7 @@ fn not_allowed() -> CliError {
     }
 }
 
-/// Says what is allowed, and what runs.
+/// Shows the bounds, and the running rehearsal.
 fn status(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let status = context.client()?.chaos()?;
     context.out.answer(&status, status_text)?;
@@ -102,7 +101,7 @@ fn stop(context: &mut CommandContext) -> Result<CliExit, CliError> {
     Ok(CliExit::Done)
 }
 
-/// Says what was injected, and what the control plane did.
+/// Shows the injected faults, and their effects on the control plane.
 fn report(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let report = context.client()?.chaos_report()?;
     context.out.answer(&report, report_text)?;

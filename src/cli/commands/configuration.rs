@@ -58,7 +58,7 @@ pub(crate) fn run(
     Ok(CliExit::Done)
 }
 
-/// Roots that are none, as far as this account can tell: the server's may be another.
+/// Lists invalid roots, as far as this account can tell: the server's account may be another.
 pub(super) fn wrong_roots(context: &CommandContext, located: &LocatedConfig) -> Vec<String> {
     let config = &located.loaded.config;
     let wrong = roots::wrong(config, &config.data_directory(&context.environment));
@@ -83,8 +83,8 @@ fn warn(located: &LocatedConfig) {
     }
 }
 
-/// Keys for which a site is, and which there are not. Whoever may not read the keys is told
-/// nothing of them; nor is anybody where the server has not made its first one yet.
+/// Lists keys that sites name but that do not exist. Users who may not read the keys learn nothing
+/// about them; and before the server has made its first key the list is empty.
 fn keys_of_nobody(context: &CommandContext, located: &LocatedConfig) -> Vec<String> {
     let known = context.keys(located).list().unwrap_or_default();
     if known.is_empty() {

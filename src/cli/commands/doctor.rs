@@ -17,12 +17,12 @@ use crate::data_directory::{self, DataDirectoryError};
 use crate::file_system::{existing, is_in_memory};
 use crate::serve::running::RunningProcess;
 
-/// Less than this is too little for a store that grows.
+/// Disk space below this is too little for a store that grows.
 const LITTLE_DISK_BYTES: u64 = 1_000_000_000;
-/// A server's clock may differ from ours by this much.
+/// Largest tolerated difference between the server's clock and ours.
 const MOST_SKEW_S: u64 = 5;
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum CheckVerdict {
@@ -31,7 +31,7 @@ pub(super) enum CheckVerdict {
     Bad,
 }
 
-/// One check.
+/// A check.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct DoctorCheck {
     pub(super) what: &'static str,
@@ -77,7 +77,7 @@ impl DoctorCheck {
     }
 }
 
-/// What was found, and how it ends.
+/// The checks that were made, and the exit code.
 struct Examination {
     checks: Vec<DoctorCheck>,
     exit: CliExit,
@@ -168,7 +168,7 @@ fn disk(directory: &Path) -> DoctorCheck {
     const WHAT: &str = "data directory";
     let name = directory.display();
     match data_directory::check(directory) {
-        // Whoever asks need not be the server's user.
+        // The user of this command need not be the server's user.
         Ok(()) | Err(DataDirectoryError::Foreign { .. }) => {}
         Err(error) => {
             return DoctorCheck::bad(
@@ -229,7 +229,7 @@ fn server(context: &CommandContext, all: &mut Examination) {
     let client = match context.client() {
         Ok(client) => client,
         Err(error) => {
-            // Configuration and key have been told already.
+            // Problems with configuration and key have been reported already.
             if all.exit == CliExit::Done {
                 all.exit = error.exit;
             }
@@ -258,7 +258,7 @@ fn server(context: &CommandContext, all: &mut Examination) {
     all.client = Some(client);
 }
 
-/// The server that is not reached, and what was looked at here to find out why.
+/// Reports that the server is not reached, and the local checks that look for the reason.
 fn silent(
     error: &CliError,
     here: bool,
@@ -285,7 +285,7 @@ fn silent(
     check
 }
 
-/// Whether a server runs with the data directory all the same.
+/// Checks if a server process uses the data directory although it does not answer.
 fn process(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     const WHAT: &str = "process";
     let data = located.loaded.config.data_directory(&context.environment);
@@ -304,7 +304,7 @@ fn process(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     }
 }
 
-/// What keeps a server from its store, if that is why it is not up.
+/// Checks if the store keeps the server from starting.
 fn store(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     const WHAT: &str = "store";
     let config = &located.loaded.config;
@@ -384,7 +384,7 @@ fn sites(client: &Client) -> Vec<DoctorCheck> {
         .collect()
 }
 
-/// Checks for people: a line each, then what to do.
+/// Formats checks for people: one line each, then the remedy.
 pub(super) fn text(checks: &[DoctorCheck]) -> String {
     let rows: Vec<Vec<String>> = checks
         .iter()

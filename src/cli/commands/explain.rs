@@ -14,7 +14,7 @@ use crate::cli::out::{bold, columns, line, note, state, warning_word};
 use crate::cli::when::clock;
 use crate::client::{Client, ClientError};
 
-/// Says why jobs are where they are.
+/// Explains why jobs are where they are.
 pub(crate) fn run(context: &mut CommandContext, args: &ExplainArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let ids = context.resolve(&client, &args.ids)?;
@@ -39,7 +39,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ExplainArgs) -> Result<Cl
     Ok(CliExit::Done)
 }
 
-/// All pages of an explanation; says so if they are not of one state of the job.
+/// Reads all pages of an explanation; warns if they do not show one state of the job.
 pub(super) fn whole(client: &Client, id: u64) -> Result<ExplainReport, ClientError> {
     let all = client.explain_all(id)?;
     if !all.held_still {
@@ -52,12 +52,12 @@ pub(super) fn whole(client: &Client, id: u64) -> Result<ExplainReport, ClientErr
     Ok(all.report)
 }
 
-/// One explanation for people; a job that was only tried has no number.
+/// Formats an explanation for people; a job of a dry run has no number.
 pub(super) fn text(report: &ExplainReport) -> String {
     told(report, false)
 }
 
-/// The same; of many verdicts the sum, unless `each` is wanted.
+/// Formats an explanation. Many verdicts are grouped, unless `each` is set.
 fn told(report: &ExplainReport, each: bool) -> String {
     let job = match report.job {
         0 => "the job".into(),
@@ -128,7 +128,7 @@ fn told(report: &ExplainReport, each: bool) -> String {
     text
 }
 
-/// What is not told, and who tells it.
+/// Says what is left out, and which command shows it.
 fn left_out(report: &ExplainReport) -> String {
     let Some(next) = report.next else {
         return String::new();
@@ -146,7 +146,7 @@ fn left_out(report: &ExplainReport) -> String {
     }
 }
 
-/// What was found at the sites.
+/// Formats the verdicts on the sites.
 fn verdicts(report: &ExplainReport, each: bool) -> String {
     let mut text = String::new();
     if !each && !report.groups.is_empty() {
@@ -255,7 +255,7 @@ fn transfer(transfer: &TransferReport) -> Vec<String> {
     ]
 }
 
-/// What kept content from arriving; it is tried again.
+/// Explains why content did not arrive; it is tried again.
 fn failure(transfer: &TransferReport) -> Option<String> {
     let problem = transfer.problem.as_ref()?;
     let TransferReport {

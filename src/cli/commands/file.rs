@@ -12,7 +12,7 @@ use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{bold, columns, fields};
 use crate::client::Client;
 
-/// Registers input files and looks at them.
+/// Registers input files and shows them.
 pub(crate) fn run(
     context: &mut CommandContext,
     command: &FileSubcommand,
@@ -104,7 +104,7 @@ fn unfinished(client: &Client) -> Result<UploadPage, CliError> {
     Ok(page)
 }
 
-/// The only upload whose id begins so.
+/// Returns the only upload whose id begins with this text.
 fn begun(client: &Client, start: &str) -> Result<UploadReport, CliError> {
     let mut found: Vec<UploadReport> = unfinished(client)?.uploads;
     found

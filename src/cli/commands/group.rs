@@ -12,17 +12,17 @@ use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{bold, fields, state};
 use crate::client::{Client, JobFilter};
 
-/// A sweep: how far it is, and its runs.
+/// A sweep: its progress, and its runs.
 #[derive(Debug, Serialize)]
 struct GroupShown {
     group: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// How many runs it has, archived ones included.
+    /// Number of runs, archived runs included.
     runs: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     at_once: Option<u32>,
-    /// Runs that are not archived, by state.
+    /// Number of runs that are not archived, by state.
     states: BTreeMap<String, u32>,
     jobs: Vec<JobRow>,
 }

@@ -11,7 +11,6 @@ use crate::cli::out::{columns, note};
 use crate::cli::when::{clock, now};
 use crate::keys::{KeyDirectory, KeyInfo, Roles};
 
-/// Makes, lists and removes keys.
 pub(crate) fn run(context: &mut CommandContext, command: &KeyCommand) -> Result<CliExit, CliError> {
     let located = context.config()?;
     let keys = context.keys(&located);

@@ -1,11 +1,11 @@
-//! What failed components printed last, marked as their own words.
+//! The last error output of failed components, marked as their own words.
 
 use crate::api::v1::last_words::LastWordsReport;
 use crate::cli::out::{bold, dim, line};
 use crate::client::Client;
 
-/// The last words of a job's failed components. Where they cannot be had, the reason that the
-/// job itself gives has to do.
+/// Returns the last words of a job's failed components. If they cannot be read, the reason that the
+/// job itself gives has to suffice.
 pub(super) fn of(client: &Client, job: u64) -> Vec<LastWordsReport> {
     client
         .explain(job)
@@ -13,7 +13,7 @@ pub(super) fn of(client: &Client, job: u64) -> Vec<LastWordsReport> {
         .unwrap_or_default()
 }
 
-/// Them for people, indented.
+/// Formats the words for people, indented.
 pub(super) fn text(words: &[LastWordsReport]) -> String {
     words.iter().map(of_component).collect()
 }

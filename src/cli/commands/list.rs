@@ -8,7 +8,6 @@ use crate::cli::out::{columns, note, state};
 use crate::cli::when::{age, now};
 use crate::client::{Client, JobFilter};
 
-/// Lists jobs.
 pub(crate) fn run(context: &mut CommandContext, args: &ListArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let limit = if args.all { PAGE } else { args.limit };
@@ -27,7 +26,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ListArgs) -> Result<CliEx
     Ok(CliExit::Done)
 }
 
-/// A page as full as asked for: the server may send less although there is more.
+/// Reads a page as full as asked for: the server may send less although there is more.
 fn one_page(client: &Client, mut filter: JobFilter) -> Result<JobPage, CliError> {
     let mut page = client.jobs(&filter)?;
     let wanted = filter.limit as usize;

@@ -1,4 +1,4 @@
-//! `cospan map`: the virtual map of a job, for people who would rather look than read.
+//! `cospan map`: draws the virtual map of a job, for people who would rather look than read.
 
 mod terminal;
 
@@ -11,7 +11,7 @@ use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{columns, line};
 use crate::simulate::report::{MapPoint, virtual_map};
 
-/// Draws the sites as they are to a job.
+/// Draws the sites as a job sees them.
 pub(crate) fn run(context: &mut CommandContext, args: &MapArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let report = super::explain::whole(&client, context.resolve_one(&client, &args.id)?)?;
@@ -45,7 +45,7 @@ fn title(report: &ExplainReport) -> String {
     )
 }
 
-/// What the bids are by, as a line.
+/// Formats the basis of the bids, as a line.
 pub(super) fn by(report: &ExplainReport) -> String {
     report
         .bids_by
@@ -54,7 +54,7 @@ pub(super) fn by(report: &ExplainReport) -> String {
         .unwrap_or_default()
 }
 
-/// The sites that are on no map.
+/// Names the sites that are on no map.
 fn note(report: &ExplainReport) -> String {
     let declined = report.bids.iter().filter(|bid| bid.at.is_none());
     let names: Vec<&str> = declined.map(|bid| bid.site.as_str()).collect();
@@ -92,7 +92,7 @@ fn nearer(bid: &BidReport) -> String {
         .unwrap_or_default()
 }
 
-/// Each site with its place on the map, the nearest first.
+/// Formats each site with its position on the map, the nearest first.
 pub(super) fn table(bids: &[BidReport]) -> String {
     let mut sorted: Vec<&BidReport> = bids.iter().collect();
     let far = |bid: &BidReport| bid.at.as_ref().map_or(f64::INFINITY, |at| at.distance);
@@ -102,7 +102,7 @@ pub(super) fn table(bids: &[BidReport]) -> String {
     columns(&head, &rows) + &without_gflops(bids)
 }
 
-/// Who takes part although nobody said what a processor there does.
+/// Names the sites that bid although the configuration has no GFLOPS for them.
 fn without_gflops(bids: &[BidReport]) -> String {
     let lacking = bids
         .iter()

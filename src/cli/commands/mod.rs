@@ -1,4 +1,4 @@
-//! One module a command, or a family of commands.
+//! The commands, with one module for each command or family of commands.
 
 pub(super) mod background;
 pub(super) mod bench;

@@ -1,4 +1,4 @@
-//! `cospan output`: fetches files, each whole or not at all, and all that is below directories.
+//! `cospan output`: fetches files, each whole or not at all, and all files below directories.
 
 mod tree;
 
@@ -18,7 +18,7 @@ use crate::cli::interrupt::set_half_written;
 use crate::cli::out::{columns, note, state};
 use crate::client::Client;
 
-/// What became of one output.
+/// The result for one output.
 #[derive(Debug, Serialize)]
 struct Fetched {
     component: String,
@@ -33,7 +33,6 @@ struct Fetched {
     problem: Option<String>,
 }
 
-/// Fetches the outputs of jobs.
 pub(crate) fn run(context: &mut CommandContext, args: &OutputArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let ids = context.resolve(&client, &args.ids)?;
@@ -58,7 +57,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &OutputArgs) -> Result<Cli
     Ok(exit)
 }
 
-/// Where the outputs of a job go.
+/// Returns the directory for the outputs of a job.
 fn directory(to: Option<&Path>, id: u64, several: bool) -> PathBuf {
     let own = format!("job-{id}");
     match to {
@@ -107,7 +106,7 @@ fn fetch(
         digest: None,
         problem: None,
     };
-    // What a server names must not lead out of the directory.
+    // A path from the server must not lead out of the directory.
     let safe = ComponentName::new(component).is_ok() && RelPath::new(&output.path).is_ok();
     let result = if !safe {
         Err(CliError::usage(
@@ -143,11 +142,11 @@ fn fetch(
     }
 }
 
-/// What is there in the end.
+/// The file or directory on this side in the end.
 struct Arrived {
     size: u64,
     digest: String,
-    /// It had been there before.
+    /// True if it was there before.
     was_there: bool,
 }
 
@@ -161,9 +160,9 @@ struct OutputDownload<'w> {
 }
 
 impl OutputDownload<'_> {
-    /// Fetches it, whether it is a file or a directory.
+    /// Fetches the output, be it a file or a directory.
     fn bring(&self, overwrite: bool) -> Result<Arrived, CliError> {
-        // Of a directory that was fetched before nothing is read as a file.
+        // If a directory was fetched before, nothing is read as a file.
         let was_there = self.file.is_dir();
         let fetched = if was_there {
             Err(self.is_in_the_way())
@@ -171,8 +170,8 @@ impl OutputDownload<'_> {
             self.file(overwrite)
         };
         match fetched {
-            // The server tells of no file: most that are missing are no directories either, and
-            // then what it said of the file is what counts.
+            // The server has no such file. Most missing files are not directories either; then the
+            // error about the file counts.
             Err(error) if was_there || error.exit == CliExit::Refused => {
                 let listed = self
                     .client
@@ -204,20 +203,20 @@ impl OutputDownload<'_> {
         )
     }
 
-    /// Fetches it unless it is there already; another file in its place stays as it is, and is
-    /// told of.
+    /// Fetches the file unless it is there already. Another file in its place stays as it is, and
+    /// is reported.
     fn fetch_beside_what_is_there(&self) -> Result<Arrived, CliError> {
         if std::fs::symlink_metadata(self.file).is_err() {
             return self.download();
         }
         let mine = digest_of(self.file)?;
-        // Of what stays at its site nobody knows the digest before it is fetched.
+        // The digest of an output that stays at its site is unknown before it is fetched.
         let theirs = match &self.output.digest {
             Some(known) => known.clone(),
             None => {
                 let partial = self.partial();
                 let fetched = self.download_to(&partial);
-                // It was only wanted for its digest.
+                // The copy was only needed for its digest.
                 let _ = std::fs::remove_file(&partial);
                 fetched?.digest
             }
@@ -237,7 +236,7 @@ impl OutputDownload<'_> {
         PathBuf::from(partial)
     }
 
-    /// Puts it in place only if it is whole.
+    /// Puts the file in place only if it is whole.
     fn download(&self) -> Result<Arrived, CliError> {
         let partial = self.partial();
         let result = self.download_to(&partial).and_then(|found| {
@@ -246,7 +245,7 @@ impl OutputDownload<'_> {
             Ok(found)
         });
         if result.is_err() {
-            // The first error is what matters.
+            // The first error is the one that matters.
             let _ = std::fs::remove_file(&partial);
         }
         result
@@ -273,7 +272,7 @@ impl OutputDownload<'_> {
     }
 }
 
-/// Size and digest of a file on this side.
+/// Returns size and digest of a file on this side.
 fn digest_of(file: &Path) -> Result<Arrived, CliError> {
     let wrong = |error| CliError::file("read", file, &error);
     let mut hasher = blake3::Hasher::new();

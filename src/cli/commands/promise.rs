@@ -1,5 +1,5 @@
-//! What `cospan submit` tells of starts that are to be promised: granted, or refused with the
-//! earliest time that would be granted.
+//! Reports of `cospan submit` on reservations: confirmed, or refused with the earliest time that
+//! would be granted.
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,16 @@ use crate::cli::out::{note, warning_word};
 use crate::cli::when::local;
 use crate::client::Client;
 
-/// Between two looks at a job whose sites are being asked.
+/// Time between two looks at a job whose sites are being asked.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Sites that take longer go on being asked; nobody waits for them here.
+/// Longest wait for sites; slower sites go on being asked, but nobody waits for them here.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Waits until each job that wants a start has it or not, and says which.
+/// Waits until the reservation of each job is confirmed or refused, and prints the result.
 ///
 /// # Errors
-/// A start was refused, or the server was not reached.
+///
+/// A reservation was refused, or the server was not reached.
 pub(super) fn tell(
     client: &Client,
     jobs: &[JobDocument],
@@ -43,7 +44,7 @@ pub(super) fn tell(
     refusal.map_or(Ok(()), Err)
 }
 
-/// The job once its sites have answered, or when nobody waits for them any more.
+/// Returns the job once its sites have answered, or when the wait is over.
 fn decided(client: &Client, id: u64, until: Instant) -> Result<JobReport, CliError> {
     loop {
         let job = client.job(id)?;
@@ -59,7 +60,7 @@ fn decided(client: &Client, id: u64, until: Instant) -> Result<JobReport, CliErr
     }
 }
 
-/// What each part of it has, and where.
+/// Formats the reservation of each part of the job, with its site.
 fn parts(reservation: &ReservationReport) -> String {
     reservation
         .held
@@ -107,7 +108,7 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
         ("refused", _) => {
             let why = job.phase.reason.as_deref().unwrap_or("its sites said no");
             let remedy = reservation.next.map(|next| {
-                // Up to the next second: a start that is earlier would be refused again.
+                // Rounded up to the next second: an earlier start would be refused again.
                 let next = local((next.0 + DurationMs(999)).into());
                 format!("the earliest start that would be granted is {next}: --start \"{next}\"")
             });

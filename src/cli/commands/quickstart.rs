@@ -7,7 +7,7 @@ use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::note;
 use crate::quickstart::{QuickstartError, QuickstartOptions, run as demonstrate, testbed};
 
-/// Does the main job before the user's eyes.
+/// Runs a job on three sites before the user's eyes.
 pub(crate) fn run(
     context: &mut CommandContext,
     args: &QuickstartArgs,

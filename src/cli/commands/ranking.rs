@@ -1,4 +1,4 @@
-//! How sites were ranked that may promise a job its start, for people.
+//! The ranking of the sites that may reserve for a job, for people.
 
 use cospan_domain::units::DurationMs;
 
@@ -7,7 +7,7 @@ use crate::api::v1::ranking::{CandidateReport, RankingReport};
 use crate::cli::out::{columns, line};
 use crate::cli::when::local;
 
-/// Each ranking with a line that says by what, and a table.
+/// Formats each ranking as a line with its objective, and a table.
 pub(super) fn text(rankings: &[RankingReport]) -> String {
     let texts: Vec<String> = rankings.iter().map(one).collect();
     texts.join("\n")

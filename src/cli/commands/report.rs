@@ -9,7 +9,7 @@ use crate::cli::context::{CommandContext, PAGE};
 use crate::cli::exit::{CliError, CliExit};
 use crate::csv_file::{CsvField, CsvFile};
 
-/// Heads of the columns, in their order.
+/// The names of the columns, in their order.
 pub(crate) const COLUMNS: [&str; 27] = [
     "id",
     "name",
@@ -40,7 +40,7 @@ pub(crate) const COLUMNS: [&str; 27] = [
     "transfer_volume_bytes",
 ];
 
-/// Writes what jobs cost, page after page, so that any number of them can be written.
+/// Writes the costs of jobs page by page, so that any number of jobs can be written.
 pub(crate) fn run(context: &mut CommandContext, args: &ReportArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let mut filter = args.only.filter(args.after, PAGE);

@@ -16,14 +16,14 @@ use crate::cli::out::{bold, columns, fields, line, note, state};
 use crate::cli::when::local;
 use crate::client::Client;
 
-/// Rows of a page.
+/// Number of rows of a page.
 const PAGE: u32 = 1_000;
-/// Between two looks at a job whose sites are being asked.
+/// Time between two looks at a job whose sites are being asked.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Sites that take longer go on being asked; nobody waits for them here.
+/// Longest wait for sites; slower sites go on being asked, but nobody waits for them here.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Looks at starts that are promised, gives them back, or moves them.
+/// Shows, creates, changes and cancels reservations.
 pub(crate) fn run(
     context: &mut CommandContext,
     command: &ReservationCommand,
@@ -119,7 +119,7 @@ fn decided(client: &Client, id: u64) -> Result<ReservationRow, CliError> {
     }
 }
 
-/// What became of a move.
+/// Prints the result of a rescheduling.
 fn told(row: &ReservationRow) -> Result<(), CliError> {
     let id = row.job;
     let reservation = &row.reservation;

@@ -26,7 +26,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliE
         return background::start(context, &data);
     }
     if args.detached {
-        // One that leads a session already needs none.
+        // A process that leads a session already needs no new one.
         let _ = rustix::process::setsid();
     }
     let signals = serve::signals::listen().map_err(|error| {
@@ -65,8 +65,8 @@ pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliE
     Ok(CliExit::Done)
 }
 
-/// Says what has become of the configuration since the start. It holds as a whole or not at all, so
-/// only a restart takes it over; what runs at sites goes on meanwhile.
+/// Reports changes of the configuration since the start. A configuration is applied as a whole or
+/// not at all, so only a restart applies it; work at sites goes on meanwhile.
 fn reread(context: &CommandContext, running: &Config) {
     match context.config() {
         Ok(located) if located.loaded.config == *running => {
@@ -81,7 +81,7 @@ fn reread(context: &CommandContext, running: &Config) {
     }
 }
 
-/// Writes the log to standard error. Colours reach terminals only.
+/// Writes the log to standard error. Only a terminal gets colours.
 fn log_to_stderr(context: &CommandContext, located: &LocatedConfig) -> Result<(), CliError> {
     let log = &located.loaded.config.log;
     let filter = context.environment.log.as_ref().unwrap_or(&log.filter);
@@ -116,7 +116,8 @@ fn log_to_stderr(context: &CommandContext, located: &LocatedConfig) -> Result<()
     ready.map_err(|error| CliError::usage(format!("cannot log: {error}"), "report this"))
 }
 
-/// A build that fails on purpose must not be taken for one that does not.
+/// Refuses to start by accident: a build that fails on purpose must not be taken for one that does
+/// not.
 #[cfg(cospan_chaos)]
 fn plan_chaos(args: &ServeArgs) -> Result<(), CliError> {
     if !args.allow_chaos {

@@ -1,4 +1,4 @@
-//! `cospan reservation ...` for reservations that belong to no job.
+//! `cospan reservation ...` for shared reservations, which belong to no job.
 
 use std::time::{Duration, Instant as Clock};
 
@@ -12,15 +12,16 @@ use crate::cli::out::{columns, fields, note};
 use crate::cli::when::local;
 use crate::client::Client;
 
-/// Between two looks at one whose site is being asked.
+/// Time between two looks at a reservation whose site is being asked.
 const PAUSE: Duration = Duration::from_millis(200);
-/// A site that takes longer goes on being asked; nobody waits for it here.
+/// Longest wait for a site; a slower site goes on being asked, but nobody waits for it here.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Has one made, and waits for what the site says.
+/// Creates a shared reservation, and waits for the answer of the site.
 ///
 /// # Errors
-/// The site said no, or the server was not reached.
+///
+/// The site refused, or the server was not reached.
 pub(super) fn create(
     context: &mut CommandContext,
     client: &Client,
@@ -97,7 +98,7 @@ fn refused(message: String, report: &SharedReport) -> CliError {
     }
 }
 
-/// One as it stands once its site has answered, or when nobody waits for that any more.
+/// Returns the reservation once its site has answered, or when the wait is over.
 fn decided(client: &Client, name: &str) -> Result<SharedReport, CliError> {
     let until = Clock::now() + PATIENCE;
     loop {
@@ -110,10 +111,11 @@ fn decided(client: &Client, name: &str) -> Result<SharedReport, CliError> {
     }
 }
 
-/// Has one end later, and waits for what the site says.
+/// Moves the end of a reservation to a later time, and waits for the answer of the site.
 ///
 /// # Errors
-/// The site said no, or the server was not reached.
+///
+/// The site refused, or the server was not reached.
 pub(super) fn extend(
     context: &mut CommandContext,
     client: &Client,
@@ -138,10 +140,11 @@ pub(super) fn extend(
     Ok(())
 }
 
-/// Changes whose jobs may use one.
+/// Changes the keys whose jobs may use a reservation.
 ///
 /// # Errors
-/// There is none, or the change leaves it as it is, or the server was not reached.
+///
+/// There is no such reservation, or the change has no effect, or the server was not reached.
 pub(super) fn allow(
     context: &mut CommandContext,
     client: &Client,
@@ -165,10 +168,11 @@ pub(super) fn allow(
     Ok(())
 }
 
-/// Gives one back, and says what it cost.
+/// Cancels a reservation, and prints what it cost.
 ///
 /// # Errors
-/// There is none, or the server was not reached.
+///
+/// There is no such reservation, or the server was not reached.
 pub(super) fn cancel(
     context: &mut CommandContext,
     client: &Client,
@@ -192,7 +196,7 @@ pub(super) fn cancel(
     Ok(())
 }
 
-/// What it kept from others up to now, and what of that was used.
+/// Formats the processor time that was reserved up to now, and the part that was used.
 fn cost(report: &SharedReport) -> String {
     let hours = |seconds: u64| format!("{:.1}", seconds as f64 / 3_600.0);
     let reserved = hours(report.reserved_s);
@@ -200,7 +204,7 @@ fn cost(report: &SharedReport) -> String {
     format!("it kept {reserved} processor hours up to now, of which jobs used {used}")
 }
 
-/// Those that there are, below the jobs.
+/// Lists the shared reservations, below the jobs.
 pub(super) fn table(reservations: &[SharedReport]) -> String {
     if reservations.is_empty() {
         return String::new();
@@ -253,7 +257,7 @@ pub(super) fn show(shared: &SharedReport) -> String {
         + &parts(shared)
 }
 
-/// What each of several sites reserves.
+/// Lists the part of each site, if there are several.
 fn parts(shared: &SharedReport) -> String {
     if shared.parts.is_empty() {
         return String::new();

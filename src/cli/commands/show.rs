@@ -25,15 +25,14 @@ struct ShownJob {
     job: JobReport,
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<HistoryReport>,
-    /// Why it waits, while it does.
+    /// The reason why the job waits, while it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<String>,
-    /// What its failed components printed last.
+    /// The last error output of the failed components.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     last_words: Vec<LastWordsReport>,
 }
 
-/// Shows jobs in full.
 pub(crate) fn run(context: &mut CommandContext, args: &ShowArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     if let [IdItem::Group(JobId(group))] = args.ids.0.as_slice() {
@@ -49,7 +48,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ShowArgs) -> Result<CliEx
             Some(client.history(id)?)
         };
         let told = ["queued", "failed"].contains(&job.phase.state.as_str());
-        // What cannot be had leaves the rest worth showing.
+        // Without these parts the rest is still worth showing.
         let report = if told {
             client.explain(id).unwrap_or_default()
         } else {
@@ -171,7 +170,7 @@ fn header(job: &JobReport, waits: Option<String>) -> String {
     ])
 }
 
-/// What became of the start that it is to be promised, and what is held where.
+/// Formats the state of the reservation, and the processors reserved at each site.
 fn reservation_text(reservation: &ReservationReport) -> String {
     let start = reservation
         .start
@@ -210,7 +209,7 @@ fn reservation_text(reservation: &ReservationReport) -> String {
     told.fold(reservation.state.clone(), |text, more| text + &more)
 }
 
-/// How often it came back to its queue, by cause.
+/// Formats the setbacks that sent the job back to its queue, by cause.
 fn setbacks(setbacks: &SetbacksReport) -> String {
     let causes = [
         (
@@ -235,8 +234,8 @@ fn setbacks(setbacks: &SetbacksReport) -> String {
     counted.collect::<Vec<_>>().join(", ")
 }
 
-/// What must end at its site before a round that is given up is over. From here nobody knows
-/// whether the site can be heard: `explain` does.
+/// Names the components that must end at their sites before an aborted round is over. It is not
+/// known here if a site answers: `explain` knows.
 fn remains(job: &JobReport) -> String {
     let remains: Vec<String> = job
         .components
@@ -265,7 +264,7 @@ fn remains(job: &JobReport) -> String {
     format!("{what}; if the site is gone for good: cospan cancel --abandon {id}")
 }
 
-/// Which run of which sweep it is, and with what.
+/// Formats the run of a sweep, with its values.
 fn task_text(task: &TaskReport) -> String {
     let values = task
         .values
@@ -278,7 +277,7 @@ fn task_text(task: &TaskReport) -> String {
     )
 }
 
-/// The lengths that are known.
+/// Lists the durations that are known.
 fn took(cost: &AccountingReport) -> String {
     let lengths = [
         (
@@ -298,13 +297,13 @@ fn took(cost: &AccountingReport) -> String {
     known.collect::<Vec<_>>().join(", ")
 }
 
-/// The latest visit to the queue, if there were others.
+/// Returns the length of the latest visit to the queue, if there were others.
 fn several_visits(cost: &AccountingReport) -> Option<u64> {
     cost.placement_time_ms
         .filter(|ms| *ms != cost.total_placement_time_ms)
 }
 
-/// By how much the estimated start moved since the first placement.
+/// Formats the shift of the estimated start since the first placement.
 fn start_delay(cost: &AccountingReport) -> String {
     let Some(delay) = cost.start_delay_ms.filter(|delay| *delay != 0) else {
         return String::new();
@@ -314,7 +313,7 @@ fn start_delay(cost: &AccountingReport) -> String {
     format!("{length} {direction} than first estimated")
 }
 
-/// How many sites a job combines, and what was to be moved there.
+/// Formats the number of sites that the job combines, and the bytes to move there.
 fn combined(cost: &AccountingReport) -> String {
     match (cost.sites_combined, cost.transfer_volume_bytes) {
         (0, _) => String::new(),
@@ -326,14 +325,14 @@ fn combined(cost: &AccountingReport) -> String {
     }
 }
 
-/// Processor time that was held in vain, and that others could use.
+/// Formats the processor time that was wasted, and the time that others could use.
 fn processor_time(cost: &AccountingReport) -> String {
     let seconds = |ms: u64| format!("{:.1} processor-seconds", ms as f64 / 1e3);
     let parts = [
         ("left to others until the claim", cost.gained_processor_ms),
         ("held before the start", cost.wasted_processor_ms),
     ];
-    // Less than what is shown as 0.1 says nothing.
+    // Less than what is shown as 0.1 is left out.
     let parts = parts.iter().filter(|(_, ms)| *ms >= 50);
     parts
         .map(|(what, ms)| format!("{} {what}", seconds(*ms)))
@@ -360,7 +359,7 @@ fn component_row(component: &ComponentReport) -> Vec<String> {
 fn output_rows(job: &JobReport, component: &ComponentReport) -> Vec<Vec<String>> {
     let place = |output: &OutputReport| match (output.collected, output.stays) {
         (true, _) => "collected".into(),
-        // Nobody has read it, so that size and digest are not known.
+        // Nobody has read it, so size and digest are unknown.
         (false, true) if job.phase.state == "finished" => {
             format!("at its site; fetch it with: cospan output {}", job.id)
         }

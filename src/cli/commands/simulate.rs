@@ -28,14 +28,14 @@ use crate::simulate::workload::{Estimates, OwnFiles, WorkloadOptions, WorkloadSo
 use crate::simulate::{self, Copies, FLEXCO, Rival, SimulateError, Study, Variant, Watcher};
 use progress::Display;
 
-/// A grid to begin with.
+/// The example grid.
 const EXAMPLE: &str = include_str!("../../../examples/grid.toml");
-/// So many jobs come to it.
+/// Number of jobs in the example.
 const JOBS_OF_EXAMPLE: u32 = 500;
-/// Complaints of each kind that are told in full.
+/// Complaints of each kind that are printed in full.
 const COMPLAINTS_KEPT: usize = 3;
 
-/// Simulates, and reports.
+/// Runs the simulations, and reports.
 pub(crate) fn run(context: &mut CommandContext, args: &SimulateArgs) -> Result<CliExit, CliError> {
     interrupt::set_hint("the simulation was ended; nothing was written");
     let study = study(context, args)?;
@@ -105,7 +105,8 @@ fn study(context: &CommandContext, args: &SimulateArgs) -> Result<Study, CliErro
     })
 }
 
-/// The grid file that was named, or that of the example, which the user can change and name then.
+/// Returns the grid file that was named, or writes the example, which the user can change and name
+/// next time.
 fn grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
     if let Some(grid) = &args.grid {
         return Ok(grid.clone());
@@ -133,8 +134,8 @@ fn grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
     }
 }
 
-/// Of the configuration that was named, else the defaults: what lies about on this
-/// machine must not change what a simulation gives.
+/// Reads the settings from the configuration that was named, else uses the defaults: other files on
+/// this machine must not change the results of a simulation.
 fn settings(context: &CommandContext) -> Result<Settings, CliError> {
     let loaded = match &context.global.config {
         Some(file) => Config::load(file)?,
@@ -210,7 +211,7 @@ fn priority(class: ClassArg) -> Priority {
     }
 }
 
-/// Every combination of the values given. A label names what differs, or else the policy.
+/// Lists every combination of the given values. A label names the differences, or else the policy.
 fn variants(args: &SimulateRunArgs, default: &PolicyName) -> Result<Vec<Variant>, CliError> {
     for policy in &args.policy {
         if Rival::named(policy.as_str()).is_none() && flexco(policy).is_none() {
@@ -278,8 +279,8 @@ fn variants(args: &SimulateRunArgs, default: &PolicyName) -> Result<Vec<Variant>
     }
 }
 
-/// Each variant with each of the values, or as it is if there are none. `set` sets a value
-/// and names it; only what differs comes into the label.
+/// Combines each variant with each of the values; without values it stays as it is. `set` sets a
+/// value and names it; only differences appear in the label.
 fn varied<T>(
     variants: Vec<Variant>,
     values: &[T],
@@ -303,7 +304,7 @@ fn varied<T>(
     pairs.map(|(variant, value)| with(variant, value)).collect()
 }
 
-/// What FlexCo may move that is asked for in the place of a policy.
+/// Returns the operations of FlexCo that are asked for in place of a policy.
 fn flexco(policy: &PolicyName) -> Option<Operations> {
     let named = FLEXCO
         .into_iter()
@@ -319,7 +320,7 @@ fn discipline(name: SchedulerArg) -> (&'static str, Discipline) {
     }
 }
 
-/// A folder that cannot be written is found before the work, not after it.
+/// Checks that the folder can be written before the work, not after it.
 fn writable(to: &Path) -> Result<(), CliError> {
     let tried = std::fs::create_dir_all(to).and_then(|()| tempfile::tempfile_in(to));
     tried.map(drop).map_err(|error| {

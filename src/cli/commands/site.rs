@@ -17,12 +17,12 @@ use crate::cli::out::{bold, columns, fields, line, state};
 use crate::cli::when::{age, clock, local, now, rough};
 use crate::client::{Client, SiteAction};
 
-/// How far ahead is looked, unless told otherwise.
+/// Default length of time for which free processors are shown.
 const AHEAD: Length = Length(DurationMs::from_secs(86_400));
-/// Characters of a bar.
+/// Length of a bar in characters.
 const BAR: u64 = 32;
 
-/// Looks at sites and steers them.
+/// Shows sites and steers them.
 pub(crate) fn run(
     context: &mut CommandContext,
     command: &SiteSubcommand,
@@ -35,11 +35,11 @@ pub(crate) fn run(
     }
 }
 
-/// What a server does, or tells.
+/// Runs the commands that need a server.
 fn steer(context: &mut CommandContext, command: &SiteSubcommand) -> Result<CliExit, CliError> {
     let client = context.client()?;
     match command {
-        // They need no server.
+        // These commands need no server.
         SiteSubcommand::Add(_) | SiteSubcommand::Check(_) | SiteSubcommand::Clean(_) => {}
         SiteSubcommand::List => context.out.answer(&client.sites()?, list)?,
         SiteSubcommand::Show(arg) => {
@@ -136,7 +136,7 @@ fn heard(site: &SiteReport) -> String {
     )
 }
 
-/// Why it is not usable, and that faults are injected, which explains a lot.
+/// Explains why a site is not usable, and names injected faults, which explain a lot.
 fn why(site: &SiteReport) -> String {
     let faults = site.injected_faults.join(", ");
     let injected = (!faults.is_empty()).then(|| format!("FAULTS INJECTED: {faults}"));
@@ -251,7 +251,7 @@ fn show(site: &SiteReport) -> String {
     text
 }
 
-/// What is free from when on, with a bar for each step.
+/// Formats the free processors over time, with a bar for each step.
 fn free_later(timeline: &TimelineReport, total: u64) -> String {
     let told = match timeline.state.as_str() {
         "answered" => timeline.steps.as_slice(),
@@ -262,7 +262,7 @@ fn free_later(timeline: &TimelineReport, total: u64) -> String {
                 line(&format!("what is free later is not known: {why}"))
             );
         }
-        // It promises nothing for later, and there is nothing to tell.
+        // The site makes no reservations, so there is nothing to show.
         _ => return String::new(),
     };
     let rows: Vec<Vec<String>> = told
@@ -281,14 +281,14 @@ fn free_later(timeline: &TimelineReport, total: u64) -> String {
     text
 }
 
-/// How long jobs may run that do not say it, by partition.
+/// Formats the default wall times, by partition.
 fn times(site: &SiteReport) -> String {
     let times = site.default_times_ms.iter();
     let times = times.map(|(partition, ms)| format!("{} in {partition}", DurationMs(*ms)));
     times.collect::<Vec<_>>().join(", ")
 }
 
-/// What there is to say of lanes.
+/// Joins what there is to say about partitions.
 fn each(lanes: &[LaneReport], say: fn(&LaneReport) -> Option<String>) -> String {
     lanes.iter().filter_map(say).collect::<Vec<_>>().join("; ")
 }
@@ -302,7 +302,7 @@ fn got(lane: &LaneReport) -> Option<String> {
     ))
 }
 
-/// So much waited: what is as large and as long is not asked for a while.
+/// Formats the requests that waited: as large and as long ones are not made for a while.
 fn waits(lane: &LaneReport) -> Option<String> {
     let waits: Vec<String> = lane
         .waits

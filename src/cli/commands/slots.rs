@@ -9,7 +9,7 @@ use crate::cli::out::columns;
 use crate::cli::when::local;
 use crate::client::SlotsRequest;
 
-/// Tells when a job could start.
+/// Prints the possible starts of a job.
 pub(crate) fn run(context: &mut CommandContext, args: &SlotsArgs) -> Result<CliExit, CliError> {
     let wanted = SlotsRequest {
         processors: args.processors,
@@ -40,7 +40,7 @@ fn shown(slots: &SlotsReport, args: &SlotsArgs) -> String {
             sites,
         )
     });
-    // Of one component, all sites together say nothing that each does not.
+    // For one component, all sites together add nothing to each site.
     let together = together.filter(|_| args.components.is_some_and(|components| components > 1));
     let rows: Vec<Vec<String>> = slots.sites.iter().flat_map(rows).chain(together).collect();
     let heading = ["SITE", "EARLIEST START", "LATEST", "COMPONENTS", ""];
@@ -87,7 +87,7 @@ fn row(site: &str, from: Instant, to: Instant, components: u32, sites: String) -
     ]
 }
 
-/// What is shown to the second is not to be too early.
+/// Rounds up to a second, so that the printed start is not too early.
 fn up_to_second(at: Instant) -> Instant {
     Instant(cospan_domain::units::Timestamp(
         at.0.0.div_ceil(1_000) * 1_000,

@@ -14,7 +14,6 @@ use crate::client::{BulkOrder, Client};
 /// Most jobs that one request may name.
 const MOST_IDS: usize = 10_000;
 
-/// Cancels jobs.
 pub(crate) fn cancel(context: &mut CommandContext, args: &CancelArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let report = match &args.ids {
@@ -44,7 +43,7 @@ pub(crate) fn cancel(context: &mut CommandContext, args: &CancelArgs) -> Result<
     tell(context, BulkOrder::Cancel, &report)
 }
 
-/// Gives another order about jobs.
+/// Sends another command about jobs.
 pub(crate) fn steer(
     context: &mut CommandContext,
     order: BulkOrder,
@@ -80,7 +79,7 @@ fn by_ids(
     Ok(report)
 }
 
-/// Repeats an order about many jobs until it has reached the last of them.
+/// Repeats a command about many jobs until it has reached the last of them.
 fn to_the_end(
     client: &Client,
     order: BulkOrder,

@@ -14,7 +14,7 @@ use crate::cli::interrupt::set_half_written;
 use crate::cli::out::{fields, note};
 use crate::client::Client;
 
-/// Looks at the store, or exports it.
+/// Shows the store, or exports it.
 pub(crate) fn run(
     context: &mut CommandContext,
     command: &StoreCommand,
@@ -131,7 +131,7 @@ fn show(store: &StoreReport) -> String {
     ])
 }
 
-/// Writes the export beside its place, and puts it there once it is whole.
+/// Writes the export beside its destination, and moves it there once it is whole.
 fn export(client: &Client, file: &Path) -> Result<u64, CliError> {
     let mut partial = file.as_os_str().to_owned();
     partial.push(".part");
@@ -150,7 +150,7 @@ fn export(client: &Client, file: &Path) -> Result<u64, CliError> {
             .map(|()| size)
     });
     if result.is_err() {
-        // The first error is what matters.
+        // The first error is the one that matters.
         let _ = std::fs::remove_file(&partial);
     }
     set_half_written(None);

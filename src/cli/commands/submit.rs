@@ -23,10 +23,10 @@ use crate::client::{Client, ClientError, SubmitOptions};
 use crate::sbatch;
 use crate::terminal::cell;
 
-/// Where a job is from.
+/// The origin of a job.
 struct JobOrigin {
     name: String,
-    /// What its relative paths are below.
+    /// The folder that its relative paths start from.
     folder: PathBuf,
 }
 
@@ -39,12 +39,11 @@ impl JobOrigin {
     }
 }
 
-/// Tries of one submission, all under one idempotency key.
+/// Number of tries of one submission, all under one idempotency key.
 const TRIES: u32 = 5;
-/// The longest wait between two tries.
+/// Longest wait between two tries.
 const LONGEST_PAUSE_S: u64 = 10;
 
-/// Submits jobs from files.
 pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<CliExit, CliError> {
     let (mut jobs, origins) = if args.files.is_empty() {
         (
@@ -110,7 +109,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<Cli
     )
 }
 
-/// What the command line says of the start that a job is to be promised.
+/// Applies the command line's options about the reservation of a job.
 fn want_start(job: &mut JobDocument, args: &SubmitArgs) {
     if let Some(earliest) = args.start {
         let own = job
@@ -122,7 +121,7 @@ fn want_start(job: &mut JobDocument, args: &SubmitArgs) {
         let within = args.within;
         let latest = None;
         let tolerance = None;
-        // Who says when it is to start wants it promised.
+        // Whoever names a start wants it reserved.
         let wanted = own.wanted.filter(|wanted| *wanted != Wanted::No);
         job.reservation = Some(ReservationDocument {
             wanted,
@@ -143,7 +142,7 @@ fn want_start(job: &mut JobDocument, args: &SubmitArgs) {
     }
 }
 
-/// Repeats a submission whose answer was lost: the key makes it the same one.
+/// Repeats a submission whose answer was lost: with the same key it is the same submission.
 fn submit(
     client: &Client,
     jobs: &[JobDocument],
@@ -167,13 +166,13 @@ fn submit(
 
 fn worth_repeating(error: &ClientError) -> bool {
     match error {
-        // Nobody listens there: the user should know at once.
+        // Nothing listens there: the user should know at once.
         ClientError::Unreachable { cause, .. } => !cause.contains("refused"),
         other => other.is_passing(),
     }
 }
 
-/// A name for a submission that no other submission has.
+/// Draws a name for a submission that no other submission has.
 fn drawn_key() -> Result<String, CliError> {
     let mut bits = [0u8; 16];
     getrandom::fill(&mut bits).map_err(|error| {
@@ -187,7 +186,7 @@ fn drawn_key() -> Result<String, CliError> {
         .fold(String::from("cli-"), |key, byte| format!("{key}{byte:02x}")))
 }
 
-/// Names the file of the job that was refused: the server knows only its place in the request.
+/// Adds the file of the job that was refused: the server knows only its index in the request.
 fn at_its_file(error: ClientError, origins: &[JobOrigin]) -> CliError {
     let ClientError::Refused(mut problem) = error else {
         return error.into();
@@ -207,7 +206,7 @@ fn at_its_file(error: ClientError, origins: &[JobOrigin]) -> CliError {
     }
 }
 
-/// The jobs of all files, and where each is from. Only one that is a script takes arguments.
+/// Reads the jobs of all files, and the origin of each. Only a single script takes arguments.
 fn read_jobs(
     context: &CommandContext,
     files: &[PathBuf],
@@ -256,7 +255,7 @@ fn read_jobs(
     Ok((jobs, origins))
 }
 
-/// The job of a batch script.
+/// Reads the job of a batch script.
 fn read_script(
     context: &CommandContext,
     file: &Path,
@@ -292,7 +291,7 @@ fn read_script(
     Ok(translated.job)
 }
 
-/// All that is wrong with a file.
+/// Formats all errors of a file.
 fn parse_errors(file: &str, errors: &[crate::api::v1::ParseError]) -> CliError {
     let mut told = errors.iter().map(|error| parse_error(file, error));
     match (told.next(), told.len()) {
@@ -349,7 +348,7 @@ fn read_file(file: &Path) -> Result<(String, Vec<u8>), CliError> {
     Ok((file.display().to_string(), bytes))
 }
 
-/// A line for each job, or for each sweep.
+/// Formats a line for each job, or for each sweep.
 fn submitted_text(submitted: &SubmittedReport) -> String {
     submitted
         .jobs

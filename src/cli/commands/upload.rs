@@ -1,5 +1,5 @@
-//! Sends a file to the server, piece by piece. A cut connection, or a server that is started
-//! again, costs the piece that was under way.
+//! Sends a file to the server, piece by piece. A broken connection, or a restart of the server,
+//! costs only the piece that was under way.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,37 +16,37 @@ use crate::cli::exit::CliError;
 use crate::cli::out::note;
 use crate::client::{Client, ClientError};
 
-/// Longest piece: what a cut costs at most.
+/// Largest piece: a broken connection costs no more.
 const PIECE_MAX: u64 = 1 << 20;
-/// Failures in a row after which it is given up; the waits between them grow to ten seconds.
+/// Number of failures in a row after which we give up; the waits between them grow to ten seconds.
 const TRIES: u32 = 12;
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Between two looks at what is under way at the server.
+/// Time between two looks at work under way at the server.
 const LOOK: Duration = Duration::from_millis(200);
-/// Between two lines that say how far it is.
+/// Time between two progress lines.
 const WORD: Duration = Duration::from_secs(10);
-/// Shorter files are sent without a word.
+/// Shorter files are sent without progress lines.
 const QUIET: u64 = 8 << 20;
 
-/// How a file is to be registered.
+/// The registration of a file that is sent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UploadWish {
-    /// Under this name, or one of its own.
+    /// The logical name; a name of its own if `None`.
     pub(crate) name: Option<LogicalName>,
-    /// At this site, or any that can hold it.
+    /// The site; any that can hold the file if `None`.
     pub(crate) site: Option<SiteName>,
-    /// The name may point to other content until now.
+    /// Allow the name to point to other content until now.
     pub(crate) replace: bool,
 }
 
-/// Sends a file, and gives the logical name that it has then.
+/// Sends a file, and returns the logical name that it then has.
 pub(crate) fn upload(
     client: &Client,
     path: &Path,
     wish: &UploadWish,
 ) -> Result<LogicalName, CliError> {
     let unread = |error: std::io::Error| CliError::file("read", path, &error);
-    // Looked at before it is opened: a pipe would be waited for.
+    // Checked before it is opened: opening a pipe would wait.
     if !std::fs::metadata(path).map_err(unread)?.is_file() {
         return Err(CliError::usage(
             format!("{} is no file", path.display()),
@@ -132,7 +132,7 @@ fn send(client: &Client, file: &File, id: &str, begun: &UploadReport) -> Result<
         file.read_exact_at(&mut piece, offset)
             .map_err(ClientError::Local)?;
         let sent = patiently(|| match client.append_upload(id, offset, &piece) {
-            // An answer was lost: what it acknowledged is there.
+            // An answer was lost: the pieces that it acknowledged have arrived.
             Err(ClientError::Refused(problem)) if problem.code == Code::Conflict.as_str() => {
                 client.upload(id)
             }
@@ -140,7 +140,7 @@ fn send(client: &Client, file: &File, id: &str, begun: &UploadReport) -> Result<
         });
         let arrived = sent?.offset;
         if arrived <= offset {
-            // Another request is at work on it, perhaps one of ours whose answer was lost.
+            // Another request works on it, perhaps one of ours whose answer was lost.
             std::thread::sleep(LOOK);
         }
         offset = arrived;
@@ -157,7 +157,7 @@ fn send(client: &Client, file: &File, id: &str, begun: &UploadReport) -> Result<
     Ok(())
 }
 
-/// Tries again while it may be otherwise soon.
+/// Tries again while the error may pass by itself.
 fn patiently<T>(what: impl Fn() -> Result<T, ClientError>) -> Result<T, ClientError> {
     let mut failures = 0;
     loop {

@@ -1,5 +1,5 @@
-//! `cospan wait`: until jobs have ended, by the stream of changes, or by asking
-//! now and then where there is none.
+//! `cospan wait`: waits until jobs have ended, by the stream of changes, or by asking now and then
+//! where there is no stream.
 
 mod many;
 
@@ -19,37 +19,36 @@ use crate::cli::interrupt::set_hint;
 use crate::cli::out::{line, note, state};
 use crate::client::{ChangeStream, Client, ClientError, StreamEvent};
 
-/// Longest time without a look at the jobs, whatever the stream says.
+/// Longest time without a look at the jobs, even if the stream is silent.
 const LOOK_ANYWAY: Duration = Duration::from_secs(30);
-/// Between two looks where there is no stream.
+/// Time between two looks without a stream.
 const POLL: Duration = Duration::from_secs(1);
-/// Of so many failed jobs it is told what they printed last.
+/// Largest number of failed jobs whose last words are printed.
 const TOLD: usize = 3;
-/// How long a server may be away while we wait.
+/// Longest absence of the server while we wait.
 const AWAY: Duration = Duration::from_secs(120);
 
-/// When to stop waiting.
+/// The conditions that end the wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Until {
-    /// Once the first has ended.
+    /// End once the first job has ended.
     pub(crate) any: bool,
-    /// After this time.
+    /// End after this time.
     pub(crate) timeout: Option<Length>,
 }
 
-/// How a job ended, or where it stood.
+/// The end of a job, or its state if it has not ended.
 #[derive(Debug, Clone, Serialize)]
 struct WaitOutcome {
     id: u64,
     state: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// What its failed components printed last, of the first jobs that failed.
+    /// The last error output of its failed components, for the first jobs that failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     last_words: Vec<LastWordsReport>,
 }
 
-/// Waits for jobs.
 pub(crate) fn run(context: &mut CommandContext, args: &WaitArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let ids = context.resolve(&client, &args.ids)?;
@@ -64,7 +63,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &WaitArgs) -> Result<CliEx
     )
 }
 
-/// Waits for these jobs, tells how they ended, and gives the exit code.
+/// Waits for these jobs, prints how they ended, and returns the exit code.
 pub(crate) fn wait_for(
     context: &mut CommandContext,
     client: &Client,
@@ -114,7 +113,7 @@ pub(crate) fn wait_for(
     ))
 }
 
-/// Failed before cancelled before done; what has not ended does not count.
+/// Failed before cancelled before done; unfinished jobs do not count.
 fn exit_of<'s>(states: impl Iterator<Item = &'s str> + Clone) -> CliExit {
     if states.clone().any(|state| state == "failed") {
         CliExit::JobFailed
@@ -141,23 +140,23 @@ fn outcome_text(outcome: &WaitOutcome) -> String {
 
 struct JobWatch<'c> {
     client: &'c Client,
-    /// The only job, if it is one.
+    /// The job, if it is the only one.
     only: Option<u64>,
     phases: BTreeMap<u64, PhaseReport>,
     stream: Option<ChangeStream>,
     deadline: Option<Instant>,
     reached: Instant,
-    /// Of many jobs it is told together how far they are.
+    /// The common progress of many jobs.
     many: Option<many::WaitProgress>,
 }
 
 impl JobWatch<'_> {
-    /// Whether they ended before the deadline.
+    /// Returns true if the jobs ended before the deadline.
     fn until_ended(&mut self, ids: &[u64], any: bool) -> Result<bool, CliError> {
         let mut first = true;
         let mut due: Vec<u64> = ids.to_vec();
         loop {
-            // The stream is opened before the look, so that nothing is missed in between.
+            // The stream is opened before the look, so that no change is missed in between.
             self.open_stream();
             match self.look(&due) {
                 Ok(()) => self.reached = Instant::now(),
@@ -212,7 +211,7 @@ impl JobWatch<'_> {
         Ok(())
     }
 
-    /// The jobs to look at next, once something happened to one, or it is time.
+    /// Returns the jobs to look at next, once a job has changed, or when it is time.
     fn next_due(&mut self, ids: &[u64]) -> Vec<u64> {
         let Some(stream) = &mut self.stream else {
             let rest = self.many.as_ref().map_or(POLL, many::WaitProgress::rest);
@@ -228,7 +227,8 @@ impl JobWatch<'_> {
                 }
                 Ok(Some(StreamEvent::Resync)) => return ids.to_vec(),
                 Ok(None) | Err(_) => {
-                    // Ended, silent or broken: a new one is opened, and everything looked at.
+                    // The stream ended, was silent or broke: open a new one, and look at
+                    // everything.
                     self.stream = None;
                     let pause = self
                         .remaining()

@@ -1,4 +1,4 @@
-//! The links between sites: that they are right, and that none is forgotten.
+//! The links between sites: each is valid, and none is forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,11 @@ use super::ConfigCheck;
 use crate::config::problem::nearest;
 use crate::config::sections::Site;
 
-/// Of more pairs without a link, only the number is told.
+/// Pairs without a link that a message names; of more it gives the number.
 const NAMED: usize = 3;
 
 impl ConfigCheck<'_> {
-    /// Links between sites that there are, each once.
+    /// Checks that links join existing sites, and that each is given once.
     pub(super) fn links(&mut self) {
         let names: Vec<&str> = self
             .config
@@ -59,8 +59,8 @@ impl ConfigCheck<'_> {
         }
     }
 
-    /// Sites between which nothing can be copied, either way. A link that carries nothing says
-    /// that this is meant, and between those of this machine one is measured.
+    /// Warns of sites between which nothing can be copied, either way. A link that carries nothing
+    /// says that this is intended, and between local sites of this machine the link is measured.
     pub(super) fn unlinked(&mut self) {
         let links = self.config.link.iter();
         let linked: BTreeSet<_> = links

@@ -1,4 +1,4 @@
-//! KOALA's parameters, by the names its papers give them, and ours beside them.
+//! KOALA's parameters, by the names in its papers, and Cospan's own beside them.
 
 use cospan_domain::bid::Weights;
 use cospan_domain::ids::{KeyName, RunnerName};
@@ -20,15 +20,15 @@ const fn secs(secs: u64) -> DurationMs {
 choice! {
     /// The two readings of a quota.
     Basis {
-        /// Of the site's load, whoever causes it.
+        /// The load of the site, whoever causes it.
         Level = "level",
-        /// Of what we hold.
+        /// Our own processors at the site.
         Share = "share",
     }
 }
 
 choice! {
-    /// By which bandwidths sites bid.
+    /// The bandwidths by which sites bid.
     BidKind {
         /// All measured, or all configured.
         OneKind = "one-kind",
@@ -38,7 +38,7 @@ choice! {
 }
 
 section! {
-    /// How sites are chosen for the components of a job.
+    /// The choice of sites for the components of a job.
     Placement("placement") {
         /// Policy for jobs that name none and are not flexible: `worst-fit`, `close-to-files`,
         /// `cluster-minimization`, `connected-cluster-minimization` or `mrs`.
@@ -47,19 +47,19 @@ section! {
         /// `connected-flexible-cluster-minimization` or `mrs`.
         "flexible_policy" => flexible_policy: String = DEFAULT_FLEXIBLE_POLICY.into(),
             since "0.1.0";
-        /// Pairs that `close-to-files` considers from the start, each `"SITE<FILE_SITE"`. It
-        /// learns others from what it places, until the server is restarted. `"all"`: every
-        /// pair, also of sites that join later.
+        /// Pairs that `close-to-files` considers from the start, each `"SITE<FILE_SITE"`. It learns
+        /// others from its placements, until the server restarts. `"all"`: every pair, also of
+        /// sites that join later.
         "history_seed" => history_seed: HistorySeed = HistorySeed(PairHistory::All), since "0.1.0";
-        /// What the `quota` of a site is compared with. `level`: the site is never filled beyond
-        /// it by us, whoever uses the rest. `share`: we never hold more than it ourselves.
+        /// The measure that the `quota` of a site bounds. `level`: we never fill the site beyond
+        /// it, whoever uses the rest. `share`: our own jobs never use more than it.
         "quota_basis" => quota_basis: Basis = Basis::Level, since "0.1.0";
-        /// What a site reported is asked for again after this time, while anybody waits. The
-        /// answer has as long again to arrive: only then is the report too old to place by.
+        /// Time after which a site is asked for a new report while any job waits. The answer may
+        /// take as long again: only then is the old report too old to place by.
         "is_expiry" => is_expiry: DurationMs = secs(60),
             in secs(1) => DAY, since "0.1.0";
-        /// A site that jobs are placed at is asked again so long before what it reported is
-        /// `is_expiry` old, but not more often than `sites.poll_interval` says.
+        /// A site that jobs are placed at is asked again this long before its report reaches
+        /// `is_expiry`, but not more often than `sites.poll_interval` says.
         "refresh_ahead" => refresh_ahead: DurationMs = secs(15),
             in DurationMs::ZERO => DAY, since "0.1.0";
         /// A transfer measures the bandwidth between its sites; after this time it counts half
@@ -75,29 +75,29 @@ section! {
         /// these times: the configured latency counts again. `0s`: nothing is measured.
         "latency_interval" => latency_interval: DurationMs = secs(600),
             in DurationMs::ZERO => DAY, since "0.1.0";
-        /// What components of a job are taken to send each other at a time, for the
-        /// `connected-...` policies: the smaller, the more latency counts beside bandwidth.
+        /// Size of the messages that the components of a job are assumed to send each other, for
+        /// the `connected-...` policies: the smaller, the more latency counts beside bandwidth.
         "message_size" => message_size: Bytes = DEFAULT_MESSAGE, since "0.1.0";
-        /// How much each dimension counts for `mrs` where a job says nothing of it: `compute`,
-        /// `memory`, `disk`, `potential` and `data`, each from 0 to 1000, 1 if left out, and at least one
-        /// above 0.
+        /// Weight of each dimension for `mrs` if a job gives none: `compute`, `memory`, `disk`,
+        /// `potential` and `data`, each from 0 to 1000, 1 if left out, and at least one above 0.
         "weights" => weights: Weights = Weights::default(), since "0.1.0";
-        /// Whether sites bid for jobs of `mrs` in messages, each from what it alone knows. Else
-        /// their bids are worked out where jobs are placed, from what sites last reported.
+        /// Sites bid for jobs of `mrs` in messages, each from what it alone knows. If `false`,
+        /// their bids are computed where jobs are placed, from the latest reports of the sites.
         "bid_messages" => bid_messages: bool = true, since "0.1.0";
-        /// A site that does not answer to a job of `mrs` within this time is passed over, and what
-        /// it set aside for the job is free again.
+        /// A site that does not answer a job of `mrs` within this time is passed over, and its
+        /// deduction for the job ends.
         "bid_timeout" => bid_timeout: DurationMs = secs(1),
             in DurationMs(10) => secs(60), since "0.1.0";
         /// A job of `mrs` that found no place is announced to sites again when they report a
         /// change, but at most once in this time.
         "bid_interval" => bid_interval: DurationMs = secs(1),
             in DurationMs(10) => DAY, since "0.1.0";
-        /// By which bandwidths sites bid for jobs of `mrs`. `one-kind`: all as measured if every
+        /// Bandwidths by which sites bid for jobs of `mrs`. `one-kind`: all as measured if every
         /// link was measured lately, else all as configured. `latest`: each link as measured, or as
         /// configured if it was not.
         "bid_bandwidths" => bid_bandwidths: BidKind = BidKind::OneKind, since "0.1.0";
-        /// What a site reads files with that lie there already, for `mrs`. Left out: in no time.
+        /// Bandwidth at which a site reads files that lie there already, for `mrs`. Left out:
+        /// reading takes no time.
         "local_bandwidth" => local_bandwidth: Option<BitsPerSecond> = None,
             in BitsPerSecond(1) => BitsPerSecond(u64::MAX), since "0.1.0";
     }
@@ -119,11 +119,12 @@ section! {
         /// The part of a site that may be withheld, from 0 to 1.
         "hoard_share" => hoard_share: PerMillion = PerMillion(500_000),
             in PerMillion(0) => PerMillion::ONE, since "0.1.0";
-        /// How long they are withheld; then they are everybody's for as long, and so on in turn.
+        /// Time for which processors are withheld; after that they are free for all jobs for as
+        /// long, and so on in turn.
         "hoard_time" => hoard_time: DurationMs = secs(1_800),
             in secs(1) => DAY, since "0.1.0";
-        /// Whether jobs are also placed when one arrives or processors become free. Without, only
-        /// the scans place.
+        /// Jobs are also placed when one arrives or processors become free. If `false`, only the
+        /// scans place.
         "events" => events: bool = true, since "0.1.0";
         /// Turns of the two high queues in a cycle; at least `N_l`.
         "N_h" => n_h: u32 = 1, in 1 => 1_000, since "0.1.0";
@@ -137,9 +138,9 @@ section! {
         "n3" => n3: u32 = 1, in 1 => 1_000, since "0.1.0";
         /// Scans of the super-low queue in each low turn.
         "n4" => n4: u32 = 1, in 1 => 1_000, since "0.1.0";
-        /// A job in the low or high queue rises one class after every so many failed tries.
+        /// A job in the low or high queue rises one class after this many failed tries, each time.
         "P" => promotion_tries: Option<u32> = None, in 1 => u32::MAX, since "0.1.0";
-        /// A job that does not say otherwise fails after more failed tries than this.
+        /// A job that sets no bound itself fails after more failed tries than this.
         "max_placement_tries" => max_placement_tries: Option<u32> = None,
             in 0 => u32::MAX, since "0.1.0";
     }
@@ -152,7 +153,7 @@ choice! {
         SuperHigh = "super-high",
         /// Above low.
         High = "high",
-        /// What jobs have unless something else is said.
+        /// The class of jobs by default.
         Low = "low",
         /// Never preempts and is never promoted.
         SuperLow = "super-low",
@@ -160,9 +161,10 @@ choice! {
 }
 
 section! {
-    /// Which class jobs get, and which their users may ask for. The first rule that matches a job
-    /// counts, alone; one without conditions matches every job. Without rules a job has the class
-    /// that its user names, else `low`. A key with the role `priority` may ask for any class.
+    /// The class that jobs get, and the highest that their users may ask for. The first rule that
+    /// matches a job counts, alone; one without conditions matches every job. Without rules a job
+    /// has the class that its user names, else `low`. A key with the role `priority` may ask for
+    /// any class.
     PriorityRule("priority" repeated) {
         /// Only jobs that were submitted with the key of this name.
         "key" => key: Option<KeyName> = None, since "0.1.0";
@@ -181,15 +183,15 @@ section! {
 }
 
 section! {
-    /// How processors are claimed, held until all components are ready, and started together;
-    /// and when a job goes back to its queue.
+    /// Claiming of processors, the hold until all components are ready, and the common start; and
+    /// the waits before a job goes back to its queue.
     Claim("claim") {
-        /// How much of a job's transfer time passes before its processors are claimed for the
-        /// first time, and of the rest before each next try (KOALA's L), from 0 to 1. The last
-        /// try is at the estimated start; a job without input is claimed when it is placed.
+        /// The part of a job's transfer time that passes before the first claim, and of the rest
+        /// before each next try (KOALA's L), from 0 to 1. The last try is at the estimated start; a
+        /// job without input is claimed when it is placed.
         "L" => l: PerMillion = PerMillion(750_000),
             in PerMillion(0) => PerMillion::ONE, since "0.1.0";
-        /// How much L falls each time that a job could not be claimed by its estimated start.
+        /// L falls by this much each time that a job could not be claimed by its estimated start.
         "L_step" => l_step: PerMillion = PerMillion(250_000),
             in PerMillion(0) => PerMillion::ONE, since "0.1.0";
         /// L never falls below this; at most `L`.
@@ -204,20 +206,20 @@ section! {
         /// Least time between two tries. `"auto"`: a 64th of the transfer time, and at least 1 s.
         "min_claim_step" => min_claim_step: Auto<DurationMs> = Auto::Auto,
             in DurationMs(1) => DAY, since "0.1.0";
-        /// A job that does not say otherwise fails after more failed claiming tries than this.
+        /// A job that sets no bound itself fails after more failed claiming tries than this.
         "max_claim_tries" => max_claim_tries: Option<u32> = None,
             in 1 => u32::MAX, since "0.1.0";
-        /// A claimed component that is not running after this time was lost to others.
+        /// A claimed component that does not run after this time has lost its processors to others.
         "claim_timeout" => claim_timeout: DurationMs = secs(120),
             in secs(1) => DAY, since "0.1.0";
-        /// How far ahead of its input a claim may be.
+        /// The time by which a claim may be ahead of the input.
         "hold_slack" => hold_slack: DurationMs = secs(60),
             in DurationMs::ZERO => DAY, since "0.1.0";
         /// Longest time that a component holds processors while it waits for the others; the
-        /// wrapper at the site gives up by itself after it.
+        /// wrapper at the site then gives up by itself.
         "hold_max" => hold_max: DurationMs = secs(600),
             in secs(1) => DAY, since "0.1.0";
-        /// From the decision to start until every component must have begun.
+        /// Time from the decision to start in which every component must begin.
         "go_grace" => go_grace: DurationMs = secs(30),
             in secs(1) => secs(3_600), since "0.1.0";
         /// First wait after a lost claim; doubles with each.
@@ -229,10 +231,10 @@ section! {
         /// Longest wait before a job is tried again.
         "backoff_max" => backoff_max: DurationMs = secs(600),
             in secs(1) => DAY, since "0.1.0";
-        /// A job that has waited this long for other sites goes back to those that failed it.
+        /// A job that has waited this long for other sites may use again those that failed it.
         "avoid_for" => avoid_for: DurationMs = secs(600),
             in DurationMs::ZERO => DAY, since "0.1.0";
-        /// A job fails after its input was lost this often.
+        /// A job fails after it lost its input this often.
         "max_input_losses" => max_input_losses: u32 = 5,
             in 0 => 1_000, since "0.1.0";
     }

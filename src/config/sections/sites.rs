@@ -1,4 +1,4 @@
-//! The sites, the links between them, and how each is watched.
+//! The sites, the links between them, and the watch over each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,14 +20,14 @@ const fn secs(secs: u64) -> DurationMs {
 }
 
 section! {
-    /// How every site is watched and protected.
+    /// Watch and protection of all sites.
     SiteDefaults("sites") {
-        /// Time between two status queries to a site with something to ask for. An idle site
-        /// is asked less often.
+        /// Time between two status queries to a site from which news is expected. An idle site is
+        /// asked less often.
         "poll_interval" => poll_interval: DurationMs = secs(2),
             in DurationMs(100) => secs(3_600), since "0.1.0";
         /// Consecutive errors of a site, each of another job, after which it is unusable, its
-        /// administrator is told and its work goes elsewhere.
+        /// administrator is notified and its work goes elsewhere.
         "site_error_threshold" => site_error_threshold: u32 = 3,
             in 1 => 1_000, since "0.1.0";
         /// First wait before an unusable site is probed; doubles up to `probe_interval_max`.
@@ -40,8 +40,8 @@ section! {
         /// there. What runs there is unknown, not failed.
         "unreachable_after" => unreachable_after: DurationMs = secs(30),
             in secs(1) => DAY, since "0.1.0";
-        /// If half of the sites (at least two) become unreachable within this time, the fault
-        /// is taken to be ours: nothing is charged, opened or moved until one answers.
+        /// If half of the sites (at least two) become unreachable within this time, the fault is
+        /// taken to be ours: nothing is charged, opened or moved until one answers.
         "isolation_window" => isolation_window: DurationMs = secs(60),
             in secs(1) => secs(3_600), since "0.1.0";
         /// A status query that takes longer counts as not answered.
@@ -49,10 +49,10 @@ section! {
             in DurationMs(100) => secs(600), since "0.1.0";
         /// Commands that run for one site at the same time.
         "exec_limit" => exec_limit: u32 = 8, in 1 => 256, since "0.1.0";
-        /// Command that is run at a site to measure the round trip to another one's `host`, which
-        /// it gets as its last argument. It has to print what `ping` prints at its end.
+        /// Command that is run at a site to measure the round trip to the `host` of another one,
+        /// which is its last argument. It must print what `ping` prints at its end.
         "ping" => ping: Vec<String> = cospan_sites::ping::command(), since "0.1.0";
-        /// What a site acknowledged counts as lost when it is absent this long after.
+        /// Work that a site acknowledged counts as lost if it is absent there this long after.
         "settle" => settle: DurationMs = secs(30), in secs(1) => secs(3_600), since "0.1.0";
     }
 }
@@ -68,11 +68,11 @@ choice! {
 }
 
 choice! {
-    /// How processors are got at a site.
+    /// The ways to acquire processors at a site.
     SiteAcquisition {
         /// As each job wants it.
         Auto = "auto",
-        /// What is idle is claimed, and nothing waits in its own queue.
+        /// Idle processors are claimed, and nothing waits in its own queue.
         Immediate = "immediate",
         /// In its own queue only.
         Queued = "queued",
@@ -80,23 +80,23 @@ choice! {
 }
 
 section! {
-    /// One site: give as many as there are.
+    /// A site: give as many as there are.
     Site("site" repeated) {
-        /// Its name: letters, digits, `-`, `_` and `.`, a letter first.
+        /// The name: letters, digits, `-`, `_` and `.`, a letter first.
         "name" => name: SiteName, since "0.1.0";
-        /// What it is. `local`: processes on this machine. `slurm`: a cluster under Slurm whose
-        /// commands work here, or where `ssh` leads, as an ordinary account.
+        /// Kind of the site. `local`: processes on this machine. `slurm`: a cluster under Slurm
+        /// whose commands work here, or where `ssh` leads, as an ordinary account.
         "kind" => kind: SiteKind, since "0.1.0";
-        /// Directory of the site's own, for attempts and copies: empty, or not there yet, and named
-        /// without links. Absolute. Files below `files` in it
-        /// can be registered with `cospan file add`. Of `slurm`: all nodes have it, under this name; so
-        /// does this machine, unless `ssh` is given.
+        /// Directory of the site alone, for attempts and copies: empty, or not there yet, and named
+        /// without links. Absolute. Files below `files` in it can be registered with `cospan file
+        /// add`. Of `slurm`: all nodes have it, under this name; so does this machine, unless `ssh`
+        /// is given.
         "root" => root: PathBuf, since "0.1.0";
         /// Processors that Cospan may use there.
         "processors" => processors: u32, in 1 => 10_000_000, since "0.1.0";
-        /// Of `slurm`: host where the cluster's commands work, by a name that the SSH configuration of
-        /// the account that runs the server knows. All that runs there runs as the account that it
-        /// leads to. Left out: this machine.
+        /// Of `slurm`: host where the cluster's commands work, by a name that the SSH configuration
+        /// of the account that runs the server knows. All that runs there runs as the account that
+        /// it leads to. Left out: this machine.
         "ssh" => ssh: Option<String> = None, since "0.1.0";
         /// With `ssh`: configuration file of the SSH client. Left out: the account's own.
         "ssh_config" => ssh_config: Option<PathBuf> = None, since "0.1.0";
@@ -112,42 +112,42 @@ section! {
         "constraint" => constraint: Option<String> = None, since "0.1.0";
         /// Of `slurm`: reservation of Slurm that jobs run in, unless a job names one.
         "reservation" => reservation: Option<String> = None, since "0.1.0";
-        /// Of `slurm`: how processors are got there. `auto`: as each job wants it, which is to claim
-        /// what is idle, and to wait in the site's own queue where nothing is. `immediate`: only what
-        /// is idle is claimed. `queued`: whatever goes there waits in its own queue, also if that
-        /// starts it at once.
+        /// Of `slurm`: the way to acquire processors there. `auto`: as each job wants it, which is
+        /// to claim what is idle, and to wait in the site's own queue where nothing is.
+        /// `immediate`: idle processors are claimed, and nothing else. `queued`: every component
+        /// waits in the site's own queue, also if that starts it at once.
         "acquisition" => acquisition: SiteAcquisition = SiteAcquisition::Auto, since "0.1.0";
         /// Of `slurm`: `false` is the older word for `acquisition = "immediate"`.
         "queues" => queues: bool = true, since "0.1.0";
-        /// Another `claim_timeout` than that of `[claim]`, for a site that takes long to start what it
-        /// starts at once. Of a job over several sites the longest counts.
+        /// Replaces the `claim_timeout` of `[claim]`, for a site that takes long to start what it
+        /// starts at once. For a job over several sites the longest counts.
         "claim_timeout" => claim_timeout: Option<DurationMs> = None,
             in secs(1) => DAY, since "0.1.0";
-        /// Another `hold_max` than that of `[claim]`. Of a job over several sites the longest counts.
+        /// Replaces the `hold_max` of `[claim]`. For a job over several sites the longest counts.
         "hold_max" => hold_max: Option<DurationMs> = None,
             in secs(1) => DAY, since "0.1.0";
-        /// Whether it grants reservations: promises processors for later. `false`: they are only claimed
-        /// while they are idle. Of `slurm` it needs an account that may make reservations there: an
-        /// operator's (`AdminLevel` in its accounting), or Slurm's own. Left out: `local` sites
-        /// do, those under Slurm do not.
+        /// The site grants reservations: it keeps processors for later. `false`: processors are
+        /// only claimed while they are idle. Of `slurm` it needs an account that may make
+        /// reservations there: an operator's (`AdminLevel` in its accounting), or Slurm's own. Left
+        /// out: `local` sites do, those under Slurm do not.
         "grants_reservations" => grants_reservations: Option<bool> = None, since "0.1.0";
-        /// Names of the keys whose jobs it takes: what runs there runs as one account, which is
-        /// not everybody's. `none`: everybody's.
+        /// Names of the keys whose jobs the site takes: all work there runs as one account, which
+        /// not every user may use. `none`: all keys.
         "keys" => keys: Option<Vec<KeyName>> = None, since "0.1.0";
-        /// How much of it may be filled by our jobs, from 0 to 1; see `placement.quota_basis`.
+        /// Part of the site that our jobs may fill, from 0 to 1; see `placement.quota_basis`.
         "quota" => quota: PerMillion = PerMillion::ONE,
             in PerMillion(0) => PerMillion::ONE, since "0.1.0";
-        /// Memory that Cospan may use there. Left out: what its partition has; of `local`, what this
-        /// machine has, or the control group that the server is in, if that is less. `local` sites
-        /// that leave it out share it, and so with `disk` and `gpus`.
+        /// Memory that Cospan may use there. Left out: that of its partition; of `local`, that of
+        /// this machine, or of the control group that the server is in, if that is less. `local`
+        /// sites that leave it out share it, as they share `disk` and `gpus`.
         "memory" => memory: Option<Bytes> = None, since "0.1.0";
         /// Disk that Cospan may use there. Left out: none; of `local`, what is free below `root`.
         "disk" => disk: Option<Bytes> = None, since "0.1.0";
-        /// Graphics processors that Cospan may use there. Left out: what its partition has; of
+        /// Graphics processors that Cospan may use there. Left out: those of its partition; of
         /// `local`, those of NVIDIA and AMD that this machine has.
         "gpus" => gpus: Option<u64> = None, since "0.1.0";
-        /// What each of its processors does in GFLOPS, for jobs that ask for computing power, to the
-        /// thousandth. Left out: nobody knows, and no such job goes there.
+        /// Computing power of each of its processors in GFLOPS, for jobs that ask for it, to the
+        /// thousandth. Left out: unknown, and no such job goes there.
         "gflops_per_processor" => gflops_per_processor: Option<Mflops> = None,
             in Mflops(1) => Mflops(1_000_000_000), since "0.1.0";
         /// Results of its processors in benchmarks, like `{ linpack = 38.4 }`; higher is better. Jobs
@@ -156,28 +156,28 @@ section! {
         "benchmarks" => benchmarks: Scores = Scores::new(), since "0.1.0";
         /// Any other counted resource, like `{ licenses = 3 }`.
         "resources" => resources: BTreeMap<Arc<str>, u64> = BTreeMap::new(), since "0.1.0";
-        /// What it is like, for the demands of components: `{ arch = "x86_64", software =
+        /// Properties of the site, for the demands of components: `{ arch = "x86_64", software =
         /// ["gcc", "mpi"] }`.
         "labels" => labels: Labels = Labels::new(), since "0.1.0";
-        /// Another `query_timeout` than that of `[sites]`, for a site that is slow to answer.
+        /// Replaces the `query_timeout` of `[sites]`, for a site that is slow to answer.
         "query_timeout" => query_timeout: Option<DurationMs> = None,
             in DurationMs(100) => secs(600), since "0.1.0";
         /// Bytes that copies for placed jobs may take there. A job whose input would take more is
         /// not placed there now. Left out: no bound.
         "staging" => staging: Option<Bytes> = None, since "0.1.0";
-        /// Bytes of copies that are kept there as further replicas when no job needs them any
-        /// more; what was not used for longest goes first. `"0B"`: none are kept.
+        /// Bytes of copies that are kept there as further replicas when no job needs them any more;
+        /// those that were not used for longest go first. `"0B"`: none are kept.
         "replicas" => replicas: Bytes = Bytes(0), since "0.1.0";
-        /// Name or address by which other sites reach it. Those that have a link to it measure
-        /// the round trip to this host, once in each `placement.latency_interval`; nothing has to
-        /// run there for that. Left out: how far it is, is what the link's `latency` says.
+        /// Name or address by which other sites reach it. Those that have a link to it measure the
+        /// round trip to this host, once in each `placement.latency_interval`; nothing has to run
+        /// there for that. Left out: the `latency` of the link counts.
         "host" => host: Option<HostName> = None, since "0.1.0";
-        /// Bits per second that it can send, to each other site that has a `download`: between two
+        /// Bits per second that it can send to each other site that has a `download`: between two
         /// without a `[[link]]` the lesser of both counts. Left out: only links count.
         "upload" => upload: Option<BitsPerSecond> = None, since "0.1.0";
         /// Bits per second that it can receive from each other site that has an `upload`.
         "download" => download: Option<BitsPerSecond> = None, since "0.1.0";
-        /// Whom people should ask about it: a name, a mail address, a page.
+        /// Contact for questions about the site: a name, a mail address, a page.
         "administrator" => administrator: String = String::new(), since "0.1.0";
         /// Address that receives this site's notifications as JSON (HTTP POST), beside those
         /// of `[notify]`.
@@ -186,19 +186,19 @@ section! {
 }
 
 section! {
-    /// What is known of the network between two sites. Between sites without a link nothing is
-    /// copied; but for those of the kind `local`, whose link is measured at the start where none is
-    /// given. Copies keep to the bandwidth; `"0bit/s"`: nothing is copied.
+    /// The network between two sites. Between sites without a link nothing is copied, except
+    /// between those of the kind `local`, whose link is measured at the start if none is given.
+    /// Copies keep to the bandwidth; `"0bit/s"`: nothing is copied.
     Link("link" repeated) {
         /// The site that sends.
         "from" => from: SiteName, since "0.1.0";
         /// The site that receives.
         "to" => to: SiteName, since "0.1.0";
-        /// Bits per second that Cospan may use. Placement reckons with what past transfers had
-        /// of it, where there were any lately: see `placement.bandwidth_expiry`.
+        /// Bits per second that Cospan may use. Placement uses the bandwidth of past transfers
+        /// instead, if there were any lately: see `placement.bandwidth_expiry`.
         "bandwidth" => bandwidth: BitsPerSecond, since "0.1.0";
-        /// How long the first bit takes: half of a round trip. The `connected-...` policies weigh
-        /// it beside the bandwidth. What was measured lately counts instead: see the `host` of a
+        /// Time until the first bit arrives: half of a round trip. The `connected-...` policies
+        /// weigh it beside the bandwidth. A recent measurement counts instead: see the `host` of a
         /// site.
         "latency" => latency: DurationMs = DurationMs::ZERO,
             in DurationMs::ZERO => secs(3_600), since "0.1.0";
@@ -208,18 +208,18 @@ section! {
 }
 
 impl Site {
-    /// What gets from it to another site where no link says it; `None` if one of them does not
-    /// say what it sends or receives.
+    /// The bandwidth to another site where no link gives it; `None` if one of them does not give
+    /// its `upload` or `download`.
     pub fn carries_to(&self, other: &Site) -> Option<BitsPerSecond> {
         Some(self.upload?.min(other.download?))
     }
 
-    /// Its files are this machine's own.
+    /// True if its files lie on this machine.
     pub fn is_of_this_machine(&self) -> bool {
         self.kind == SiteKind::Local && self.ssh.is_none()
     }
 
-    /// Components may wait in its own queue.
+    /// True if components may wait in its own queue.
     pub fn has_queue(&self) -> bool {
         self.queues && self.acquisition != SiteAcquisition::Immediate
     }
@@ -242,16 +242,16 @@ impl Site {
         of_slurm.map(|(key, _)| (SiteKind::Slurm, key))
     }
 
-    /// Whether it promises processors for later.
+    /// True if the site grants reservations.
     pub fn grants(&self) -> bool {
         self.grants_reservations
             .unwrap_or(self.kind == SiteKind::Local)
     }
 
-    /// Bytes of a megabyte, in which memory and disk are counted.
+    /// Bytes of a megabyte, the unit of memory and disk.
     pub const MB: u64 = 1_000_000;
 
-    /// All counts that are given, in the domain's words: whole megabytes for memory and disk.
+    /// All counts that are given, as the domain has them: whole megabytes for memory and disk.
     pub fn total(&self) -> Resources {
         let mut others = self.resources.clone();
         let in_mb = |size: Option<Bytes>| size.map(|size| size.0 / Self::MB);

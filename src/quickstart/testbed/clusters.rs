@@ -23,7 +23,7 @@ pub(super) const CLUSTERS: [TestbedCluster; 2] = [
     },
 ];
 
-/// Where everything of it lies.
+/// Directory of all files.
 const BASE: &str = "/var/tmp/cospan-quickstart";
 
 /// The clusters, and the account that the server runs as.
@@ -34,7 +34,7 @@ pub(super) struct SlurmClusters {
 }
 
 impl SlurmClusters {
-    /// Makes sure that they can be started here, and makes the user.
+    /// Checks that the clusters can be started here, and creates the user.
     pub(super) fn prepare() -> Result<Self, QuickstartError> {
         let testbed = Testbed::below(BASE)?;
         testbed.check_free()?;
@@ -42,17 +42,18 @@ impl SlurmClusters {
         Ok(Self { testbed, account })
     }
 
-    /// Starts what of one does not run.
+    /// Starts the parts of a cluster that do not run.
     pub(super) fn start(&self, cluster: TestbedCluster) -> Result<(), QuickstartError> {
         Ok(self.testbed.up(cluster)?)
     }
 
-    /// Kills the controller of one.
+    /// Kills the controller of a cluster.
     pub(super) fn kill_controller(&self, cluster: &str) -> Result<(), QuickstartError> {
         Ok(self.testbed.kill_controller(cluster)?)
     }
 
-    /// What a command of Slurm says of a cluster to that user, or why it says nothing.
+    /// Runs a command of Slurm on a cluster as that user; returns its output, or the reason of its
+    /// failure.
     pub(super) fn say(&self, cluster: &str, command: &[&str]) -> Result<String, QuickstartError> {
         let mut asked = Command::new(command[0]);
         asked
@@ -61,13 +62,13 @@ impl SlurmClusters {
         self.ask(asked)
     }
 
-    /// What a command prints that is run by that user, or why it fails.
+    /// Runs a command as that user; returns its output, or the reason of its failure.
     fn ask(&self, mut command: Command) -> Result<String, QuickstartError> {
         self.run_as(&mut command);
         Ok(said(&mut command)?.unwrap_or_else(|why| why))
     }
 
-    /// A new directory for the server.
+    /// Creates a new directory for the server.
     pub(super) fn directory(&self) -> Result<PathBuf, QuickstartError> {
         let directory = self.testbed.base().join("cospan");
         if directory.exists() {
@@ -92,7 +93,6 @@ impl SlurmClusters {
         owned.map_err(QuickstartError::file("hand over", &demo.directory))
     }
 
-    /// The name of the user.
     pub(super) fn user(&self) -> &str {
         &self.account.name
     }
@@ -116,7 +116,7 @@ impl DemoSites for SlurmClusters {
         self.account.run_as(command, self.testbed.base());
     }
 
-    /// Read by that user: to others the file is closed, and what we read must be closed to others.
+    /// Reads the token as that user: the file is closed to others, and our copy must be, too.
     fn token(&self, demo: &DemoDirectory) -> Result<Option<String>, QuickstartError> {
         let mut command = Command::new("cat");
         command.arg(demo.data().join("keys/admin.token"));

@@ -3,7 +3,7 @@
 use crate::api::v1::JobDocument;
 use crate::api::v1::parse::{JobFormat, ParseError, parse_all};
 
-/// Parts that each component goes through, a second each.
+/// Parts that each component goes through, of one second each.
 pub(super) const PARTS: usize = 30;
 
 /// The job file, with comments: it is also the user's first example.
@@ -39,16 +39,16 @@ pub(super) fn documents() -> Result<Vec<JobDocument>, ParseError> {
     parse_all(&text(), JobFormat::Toml)
 }
 
-/// What a component printed.
+/// The output of a component.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Printed {
-    /// When it began: seconds since 1970.
+    /// Start of the component, in seconds since 1970.
     pub(super) began: f64,
-    /// Every part is there once, in order.
+    /// True if every part is there once, in order.
     pub(super) whole: bool,
 }
 
-/// Reads what a component printed; nothing if it printed no time.
+/// Parses the output of a component; `None` if it has no time.
 pub(super) fn read(printed: &str) -> Option<Printed> {
     let began = printed.split(' ').next()?.parse().ok()?;
     let wanted = (1..=PARTS).map(|part| format!("part {part} of {PARTS},"));

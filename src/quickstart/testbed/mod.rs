@@ -1,5 +1,5 @@
-//! `cospan quickstart --testbed`: the same on two real clusters under Slurm, one of which loses
-//! its controller in the middle.
+//! `cospan quickstart --testbed`: the same on two real clusters under Slurm, one of which loses its
+//! controller in the middle.
 
 mod clusters;
 mod job;
@@ -14,50 +14,47 @@ use super::{EndOnDrop, QuickstartError, QuickstartOptions, end_on_signals};
 use clusters::SlurmClusters;
 use story::TestbedStory;
 
-/// What was done and what came of it.
+/// The report of the demonstration.
 #[derive(Debug, Clone, Serialize)]
 pub struct TestbedReport {
-    /// Everything was as it must be.
+    /// True if every component did all of its work.
     pub right: bool,
-    /// Where everything is.
+    /// Directory of all files.
     pub directory: String,
     /// Address of the API.
     pub server: String,
-    /// The server still runs, as this process.
+    /// The process of the server, if it still runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_pid: Option<u32>,
-    /// The job.
     pub job: u64,
-    /// Co-allocations that it took: one, unless the cluster forgot the job with its controller.
+    /// Rounds that the job took: one, unless the cluster forgot the job with its controller.
     pub rounds: u32,
-    /// The components.
     pub components: Vec<PartReport>,
-    /// Between the first and the last component's beginning.
+    /// Milliseconds between the first and the last start of a component.
     pub spread_ms: u64,
-    /// From submission until all had begun.
+    /// Milliseconds from submission until all had started.
     pub start_ms: u64,
     /// The cluster whose controller was killed.
     pub hurt: String,
 }
 
-/// One component.
+/// A component.
 #[derive(Debug, Clone, Serialize)]
 pub struct PartReport {
-    /// Its name.
     pub name: String,
-    /// Its processors.
     pub processors: u32,
-    /// Where it ran.
+    /// The cluster where it ran.
     pub cluster: String,
-    /// It printed each of its parts once.
+    /// True if it printed each of its parts once.
     pub whole: bool,
 }
 
-/// Does it, and tells of it. No process is left, unless everything went well and is to be kept.
+/// Runs the demonstration and describes it. No process is left, unless everything went well and is
+/// to be kept.
 ///
 /// # Errors
-/// It could not be done. That a component did not do all of its work is no error, but in the
-/// report.
+/// The demonstration could not be done. A component that did not do all of its work is no error,
+/// but is in the report.
 pub fn run(options: &QuickstartOptions) -> Result<TestbedReport, QuickstartError> {
     let clusters = SlurmClusters::prepare()?;
     let demo = DemoDirectory::prepare(Some(&clusters.directory()?))?;
@@ -76,7 +73,7 @@ pub fn run(options: &QuickstartOptions) -> Result<TestbedReport, QuickstartError
     Ok(report)
 }
 
-/// Removes all that it made or installed on this machine.
+/// Removes all that the demonstration made or installed on this machine.
 ///
 /// # Errors
 /// The caller is not root, or something is left.

@@ -15,10 +15,10 @@ use super::{PartReport, TestbedReport};
 use crate::api::v1::job::JobReport;
 use crate::client::SubmitOptions;
 
-/// How long the controller stays dead: until the server has noticed, and no longer than that.
+/// Longest time that the controller stays dead: until the server has noticed, but no longer.
 const DEAD_MAX: Duration = Duration::from_secs(20);
 
-/// Everything that is needed to tell it.
+/// Everything that the story needs.
 pub(super) struct TestbedStory {
     pub(super) demo: DemoDirectory,
     pub(super) clusters: SlurmClusters,
@@ -27,7 +27,7 @@ pub(super) struct TestbedStory {
 }
 
 impl TestbedStory {
-    /// Tells it from the beginning to the end.
+    /// Runs the story from the beginning to the end.
     pub(super) fn tell(
         mut self,
         shared: &Arc<DemoShared>,
@@ -129,7 +129,7 @@ impl TestbedStory {
         self.check(server, &follow, &job, (start_ms, hurt.name))
     }
 
-    /// Follows the job until something happened to it.
+    /// Follows the job until this event.
     fn until(
         &mut self,
         follow: &mut Follow<'_>,
@@ -181,7 +181,7 @@ impl TestbedStory {
         Ok(())
     }
 
-    /// Compares what the components printed with what they must have.
+    /// Compares the outputs of the components with the right ones.
     fn check(
         &mut self,
         server: &DemoServer,
@@ -252,7 +252,7 @@ impl TestbedStory {
         self.teller.end(&(text + &self.next(report)))
     }
 
-    /// What to type next.
+    /// Suggests the next commands.
     fn next(&self, report: &TestbedReport) -> String {
         let directory = &report.directory;
         let user = self.clusters.user();

@@ -1,4 +1,4 @@
-//! All that will happen at the sites by itself, read or drawn beforehand.
+//! All events at the sites that the control plane does not cause, read or drawn beforehand.
 
 mod failures;
 mod level;
@@ -21,100 +21,96 @@ use cospan_simulator::world::batch::Discipline;
 
 pub use failures::FailureNotes;
 
-/// The largest number of local jobs, and of node failures, of one site; more
-/// would not fit into memory.
+/// The largest number of local jobs, and of node failures, of one site; more would not fit into
+/// memory.
 pub const EVENTS_PER_SITE_MAX: usize = 1_000_000;
 
-/// Which part of time is built, and how.
+/// The part of time to build, and the options for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuildOptions {
-    /// When the simulation begins.
+    /// Begin of the simulation.
     pub begin: Timestamp,
-    /// How long it lasts; what would come later is left out.
+    /// Length of the simulation; later events are left out.
     pub horizon: DurationMs,
-    /// Decides everything that is drawn. Each site and purpose draws by itself:
-    /// what changes at one site changes nothing at another.
+    /// Decides everything that is drawn. Each site and purpose draws by itself: a change at one
+    /// site changes nothing at another.
     pub seed: u64,
-    /// What to do with a line of a log that cannot be used.
+    /// The treatment of unusable lines of a log.
     pub on_bad: OnBad,
 }
 
-/// A grid with everything that happens to it.
+/// A grid with all events at its sites.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuiltGrid {
     /// The sites in the order of the file.
     pub sites: Vec<BuiltSite>,
     /// A link for every ordered pair of sites.
     pub links: Vec<BuiltLink>,
-    /// What there is to say about logs; only of sites that have any, in the
-    /// order of the file.
+    /// Notes about logs; only for sites that have any, in the order of the file.
     pub complaints: Vec<SiteNotes>,
 }
 
-/// A site with everything that happens to it.
+/// A site with all its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuiltSite {
-    /// Its name.
     pub name: SiteName,
-    /// Its nodes.
     pub nodes: u32,
     /// Processors of each node.
     pub processors_per_node: u32,
-    /// How its batch system orders jobs.
+    /// The order in which its batch system starts jobs.
     pub discipline: Discipline,
-    /// What its local users submit, by time.
+    /// Jobs of its local users, by time.
     pub local_jobs: Vec<LocalJob>,
-    /// When its nodes fail, by time, then by node. A node fails only while it
-    /// is up.
+    /// Failures of its nodes, by time, then by node. A node fails only while it is up.
     pub node_failures: Vec<NodeDown>,
-    /// When its nodes are in service and fail all that is started on them, in the same order.
+    /// Times at which its nodes are in service and fail all that is started on them, in the same
+    /// order.
     pub black_holes: Vec<NodeDown>,
     /// Files that lie there from the start.
     pub files: BTreeMap<LogicalName, Bytes>,
-    /// Whether components may wait in its queue.
+    /// True if components may wait in its queue.
     pub queues: bool,
-    /// Whether it grants reservations.
+    /// True if it grants reservations.
     pub reserves: bool,
-    /// What each of its processors does, if anybody said.
+    /// Computing power of each of its processors, if it is given.
     pub power_per_processor: Option<Mflops>,
 }
 
 /// A failure of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeDown {
-    /// When it fails.
+    /// Time of the failure.
     pub at: Timestamp,
-    /// Its number, from 0.
+    /// The number of the node, from 0.
     pub node: u32,
-    /// How long it is down; above zero. It may come back after the horizon.
+    /// Time for which it is down; above zero. It may come back after the horizon.
     pub repair: DurationMs,
 }
 
 /// A link in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuiltLink {
-    /// Where it begins.
+    /// The site where it begins.
     pub from: SiteName,
-    /// Where it ends.
+    /// The site where it ends.
     pub to: SiteName,
-    /// What it carries; 0 means nothing at all.
+    /// The bandwidth; 0 means that nothing can be copied.
     pub bandwidth: BitsPerSecond,
-    /// What the control plane is told that it carries.
+    /// The bandwidth that the control plane is given.
     pub believed: BitsPerSecond,
-    /// What it is told that the site where it begins sends, where that is more.
+    /// The bandwidth that it is given for sending from the first site, if that is more.
     pub upload: Option<BitsPerSecond>,
-    /// How long the first bit takes.
+    /// Time until the first bit arrives.
     pub latency: DurationMs,
 }
 
-/// What there is to say about the logs of a site. Its `Display` is one line.
+/// Notes about the logs of a site. The `Display` is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteNotes {
-    /// The site.
     pub site: SiteName,
-    /// About its local load; `None` if there is nothing to say.
+    /// Notes about its local load, if any.
     pub local_load: Option<SourceNotes>,
-    /// About its failures; `None` if there is nothing to say.
+    /// Notes about its failures, if any.
     pub failures: Option<FailureNotes>,
 }
 
@@ -133,31 +129,23 @@ impl fmt::Display for SiteNotes {
     }
 }
 
-/// Why a grid cannot be built.
+/// The reason why a grid cannot be built.
 #[derive(Debug, Error)]
 pub enum BuildError {
     /// A log cannot be read.
     #[error("site {site}: {cause}")]
-    Source {
-        /// The site.
-        site: SiteName,
-        /// Why.
-        cause: SourceError,
-    },
+    Source { site: SiteName, cause: SourceError },
     /// A model's parameter is outside its range.
     #[error("site {site}: local load: {cause}; change the utilization or the mean run time")]
     Model {
-        /// The site.
         site: SiteName,
-        /// Which one.
+        /// The parameter.
         cause: ModelParameterError,
     },
     /// No estimates could be drawn.
     #[error("site {site}: cannot draw estimates: {cause}; or set estimates = \"exact\"")]
     Estimates {
-        /// The site.
         site: SiteName,
-        /// Why.
         cause: EstimateError,
     },
     /// More than [`EVENTS_PER_SITE_MAX`] jobs or failures.
@@ -166,7 +154,6 @@ pub enum BuildError {
          them less frequent"
     )]
     TooMany {
-        /// The site.
         site: SiteName,
         /// Local jobs or node failures.
         what: &'static str,
@@ -177,8 +164,8 @@ impl Grid {
     /// Reads logs and draws the rest.
     ///
     /// # Errors
-    /// A log cannot be read, has a bad line and such lines are refused, or there
-    /// is more than can be simulated.
+    /// A log cannot be read, has a bad line and such lines are refused, or there are more events
+    /// than can be simulated.
     pub fn build(&self, options: &BuildOptions) -> Result<BuiltGrid, BuildError> {
         let mut sites = Vec::with_capacity(self.sites.len());
         let mut complaints = Vec::new();
@@ -246,7 +233,7 @@ impl Grid {
     }
 }
 
-/// A site at which nothing happens.
+/// A site without any event.
 fn quiet(site: &DescribedSite) -> BuiltSite {
     BuiltSite {
         name: site.name.clone(),

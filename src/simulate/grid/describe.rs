@@ -1,4 +1,4 @@
-//! Grids in a line for reports.
+//! Descriptions of grids for reports, in a line each.
 
 use cospan_domain::units::{BitsPerSecond, Mflops};
 
@@ -8,7 +8,7 @@ use super::{
 use cospan_simulator::world::batch::Discipline;
 
 impl Grid {
-    /// One line: how many sites, nodes, processors and links.
+    /// Describes the grid in a line: numbers of sites, nodes, processors and links.
     pub fn describe(&self) -> String {
         let nodes: u64 = self.sites.iter().map(|site| u64::from(site.nodes)).sum();
         let network = &self.network;
@@ -24,7 +24,7 @@ impl Grid {
 }
 
 impl DescribedSite {
-    /// One line: size, scheduler, local load, failures, files.
+    /// Describes the site in a line: size, scheduler, local load, failures, files.
     pub fn describe(&self) -> String {
         let mut parts = vec![format!(
             "{}: {} x {} processors, {}",
@@ -53,7 +53,7 @@ impl DescribedSite {
 }
 
 impl LocalLoad {
-    /// Part of a line: where local jobs and their estimates come from.
+    /// Describes the source of local jobs and their estimates, as part of a line.
     pub fn describe(&self) -> String {
         let source = match &self.source {
             LocalSource::Log { path, start } => format!("log {} from {start} on", path.display()),
@@ -72,7 +72,7 @@ impl LocalLoad {
 }
 
 impl LocalModel {
-    /// Its name in grid files.
+    /// The name in grid files.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Lublin => "lublin",
@@ -82,7 +82,7 @@ impl LocalModel {
 }
 
 impl Failures {
-    /// Part of a line: how nodes fail.
+    /// Describes the failures of nodes, as part of a line.
     pub fn describe(&self) -> String {
         match self {
             Self::Log {
@@ -106,7 +106,7 @@ impl Failures {
 }
 
 impl BlackHoles {
-    /// Part of a line: how nodes fail everything.
+    /// Describes the black holes, as part of a line.
     pub fn describe(&self) -> String {
         let Self {
             mean_between_failures,

@@ -1,11 +1,11 @@
-//! The grid that is simulated: sites with their batch systems, local users and
-//! failures, and the links between sites.
+//! The simulated grid: sites with their batch systems, local users and failures, and the links
+//! between sites.
 //!
-//! A grid is written in a TOML file ([`Grid::load`]), which is checked as a
-//! whole. [`Grid::build`] then draws or reads all that will happen at its sites
-//! by itself: what local users submit, and which nodes fail when.
+//! A grid is written in a TOML file ([`Grid::load`]), which is checked as a whole. [`Grid::build`]
+//! then draws or reads all events at its sites that the control plane does not cause: the jobs of
+//! local users, and the failures of nodes.
 //!
-//! Deliberately absent: what users submit to the control plane (see
+//! Deliberately absent: the jobs that users submit to the control plane (see
 //! [`crate::simulate::workload`]), and kinds of processors.
 
 mod build;
@@ -50,73 +50,71 @@ pub struct Grid {
     pub sites: Vec<DescribedSite>,
     /// The links that are given, in the order of the file.
     pub links: Vec<GridLink>,
-    /// What holds between sites without a link of their own.
+    /// Properties of the links between sites that have no link of their own.
     pub network: NetworkDefaults,
-    /// Which jobs are to be promised a start.
+    /// The jobs that want reservations.
     pub reservations: Option<ReservationWorkload>,
 }
 
 /// A site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DescribedSite {
-    /// Its name, unlike that of any other site.
+    /// The name, unlike that of any other site.
     pub name: SiteName,
-    /// Its nodes, 1 to [`NODES_MAX`].
+    /// The number of nodes, 1 to [`NODES_MAX`].
     pub nodes: u32,
     /// Processors of each node, 1 to [`PROCESSORS_PER_NODE_MAX`].
     pub processors_per_node: u32,
-    /// How its batch system orders jobs.
+    /// The order in which its batch system starts jobs.
     pub discipline: Discipline,
-    /// What local users submit to it, past the control plane.
+    /// Jobs of its local users, which do not pass through the control plane.
     pub local_load: Option<LocalLoad>,
-    /// How its nodes fail.
+    /// The failures of its nodes.
     pub failures: Option<Failures>,
-    /// How often its nodes look idle and fail all that is started on them.
+    /// The rate at which its nodes look idle and fail all that is started on them.
     pub black_holes: Option<BlackHoles>,
     /// Files that lie there from the start.
     pub files: BTreeMap<LogicalName, Bytes>,
-    /// Whether components may wait in its queue, where nothing that serves them is idle.
+    /// True if components may wait in its queue when no suitable processors are idle.
     pub queues: bool,
-    /// Whether it grants reservations. Then nothing waits there.
+    /// True if it grants reservations. Then nothing waits there.
     pub reserves: bool,
-    /// What each of its processors does, for jobs that ask for computing power.
+    /// Computing power of each of its processors, for jobs that ask for it.
     pub power_per_processor: Option<Mflops>,
-    /// Its results in benchmarks, for jobs that have sites ranked.
+    /// Results of its benchmarks, for jobs that have sites ranked.
     pub benchmarks: Scores,
-    /// What it sends to each other site, where no link says it and that one has a `download`.
+    /// Bandwidth for sending to each other site that has a `download`, where no link gives it.
     pub upload: Option<BitsPerSecond>,
-    /// What it receives from each other site that has an `upload`.
+    /// Bandwidth for receiving from each other site that has an `upload`.
     pub download: Option<BitsPerSecond>,
 }
 
-/// What local users submit to a site.
+/// The jobs of local users at a site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocalLoad {
-    /// Where the jobs come from.
+    /// The source of the jobs.
     pub source: LocalSource,
-    /// Where their estimates come from.
+    /// The source of their estimates.
     pub estimates: Estimates,
-    /// How many times as long all estimates are: above 0.
+    /// Factor of all estimates: above 0.
     pub estimates_times: f64,
 }
 
-/// Where local jobs come from.
+/// A source of local jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LocalSource {
     /// A job log in Standard Workload Format.
     Log {
         /// The log, plain or compressed with gzip or xz.
         path: PathBuf,
-        /// How far into the log the simulation begins; what was submitted
-        /// before is left out.
+        /// Time in the log at which the simulation begins; earlier jobs are left out.
         start: DurationMs,
     },
     /// A model, set to a load.
     Model {
         /// The model.
         model: LocalModel,
-        /// Processor time that is asked for, as a share of what there is; above
-        /// 0, at most 10.
+        /// Requested processor time, as a share of the available one; above 0, at most 10.
         utilization: f64,
     },
     /// Dummy jobs that hold the load of the site at a level.
@@ -135,7 +133,7 @@ pub struct LoadLevel {
     pub mean_run_time: DurationMs,
 }
 
-/// How local jobs are generated.
+/// A model that generates local jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalModel {
     /// Lublin and Feitelson's model for a machine of this size, its times
@@ -151,23 +149,22 @@ pub enum LocalModel {
     },
 }
 
-/// How nodes fail.
+/// A source of node failures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failures {
     /// A failure log in the form of Los Alamos National Laboratory.
     Log {
         /// The log, plain or compressed with gzip or xz.
         path: PathBuf,
-        /// Which machine's failures are used.
+        /// The machine of the log whose failures are used.
         system: u32,
-        /// How long after that machine's first failure the simulation begins;
-        /// what failed before is left out.
+        /// Time from that machine's first failure to the begin of the simulation; earlier failures
+        /// are left out.
         start: DurationMs,
-        /// Which node of the log is which of the site: drawn, or the same numbers.
+        /// True if the nodes of the log are permuted by chance; otherwise they keep their numbers.
         shuffled: bool,
     },
-    /// Each node by itself: up and down for exponential times in turn, up at
-    /// first.
+    /// Each node by itself: up and down in turn for exponential times, up at first.
     Exponential {
         /// Mean time that a node is up.
         mean_between_failures: DurationMs,
@@ -176,8 +173,8 @@ pub enum Failures {
     },
 }
 
-/// Nodes that stay in service, and fail all that is started on them: each for exponential times
-/// in turn with those in which it is well, well at first.
+/// Nodes that stay in service, and fail all that is started on them: in turn with times in which
+/// they are well, both exponential, well at first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlackHoles {
     /// Mean time that a node is well.
@@ -189,26 +186,26 @@ pub struct BlackHoles {
 /// A link between two sites.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GridLink {
-    /// Where it begins.
+    /// The site where it begins.
     pub from: SiteName,
-    /// Where it ends; another site.
+    /// The site where it ends; another one.
     pub to: SiteName,
-    /// What it carries; 0 means nothing at all.
+    /// The bandwidth; 0 means that nothing can be copied.
     pub bandwidth: BitsPerSecond,
-    /// What the control plane is told that it carries.
+    /// The bandwidth that the control plane is given.
     pub believed: BitsPerSecond,
-    /// How long the first bit takes.
+    /// Time until the first bit arrives.
     pub latency: DurationMs,
-    /// Whether there is one like it in the other direction.
+    /// True if there is an equal link in the other direction.
     pub both_ways: bool,
 }
 
 /// The links between sites for which none is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetworkDefaults {
-    /// What each carries.
+    /// The bandwidth of each.
     pub bandwidth: BitsPerSecond,
-    /// How long the first bit takes.
+    /// Time until the first bit arrives.
     pub latency: DurationMs,
 }
 
@@ -222,32 +219,26 @@ impl Default for NetworkDefaults {
     }
 }
 
-/// Why there is no grid.
+/// The reason why there is no grid.
 #[derive(Debug, Error)]
 pub enum GridError {
     /// The file cannot be read.
     #[error("cannot read the grid file {file}: {cause}; check its path")]
-    Unreadable {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// Its content is wrong; all problems at once.
+    Unreadable { file: PathBuf, cause: io::Error },
+    /// The content is invalid; all problems at once.
     #[error("{0}")]
     Wrong(GridProblems),
 }
 
 impl DescribedSite {
-    /// All its processors.
     pub fn processors(&self) -> u32 {
         self.nodes.saturating_mul(self.processors_per_node)
     }
 }
 
 impl Grid {
-    /// Reads and checks a grid file. Logs that it names are looked for in its
-    /// own directory, and not read yet.
+    /// Reads and checks a grid file. Logs that it names are resolved relative to its own directory,
+    /// and not read yet.
     ///
     /// # Errors
     /// The file cannot be read, or anything in it is wrong.
@@ -273,7 +264,6 @@ impl Grid {
         self.sites.iter().map(DescribedSite::processors).collect()
     }
 
-    /// All processors.
     pub fn processors(&self) -> u64 {
         self.sites
             .iter()

@@ -1,23 +1,21 @@
-//! What is wrong with a grid file: all of it at once, each with its line and
-//! what to do.
+//! Problems of a grid file: all at once, each with its line and a remedy.
 
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// One thing that is wrong.
+/// A problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GridProblem {
-    /// The line it is on, from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// What is wrong.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 
-/// All that is wrong with one file, in the order of its lines. Its `Display`
-/// has a line for each problem, with file and line in front.
+/// All problems of one file, in the order of its lines. The `Display` has a line for each problem,
+/// with file and line in front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GridProblems {
     file: PathBuf,
@@ -60,7 +58,7 @@ pub(super) struct Collector<'t> {
 }
 
 impl<'t> Collector<'t> {
-    /// None yet, for this text.
+    /// An empty collector for this text.
     pub(super) fn new(text: &'t str) -> Self {
         Self {
             text,
@@ -68,7 +66,7 @@ impl<'t> Collector<'t> {
         }
     }
 
-    /// Adds one at a place, in bytes.
+    /// Adds a problem at a place, in bytes.
     pub(super) fn add(
         &mut self,
         at: &Range<usize>,
@@ -93,7 +91,7 @@ impl<'t> Collector<'t> {
         self.list.is_empty()
     }
 
-    /// All of them, as problems of `file`.
+    /// Returns all problems, as those of `file`.
     pub(super) fn finish(mut self, file: &Path) -> GridProblems {
         self.list.sort_by_key(|problem| problem.line);
         GridProblems {
@@ -103,7 +101,7 @@ impl<'t> Collector<'t> {
     }
 }
 
-/// A remedy for a wrong name: the nearest known one, or all of them.
+/// The remedy for a wrong name: the nearest known one, or all of them.
 pub(super) fn instead(wrong: &str, known: &[&str]) -> String {
     let nearest = known
         .iter()

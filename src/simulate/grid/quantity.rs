@@ -54,7 +54,7 @@ pub(super) fn length(text: &str) -> Result<DurationMs, String> {
         .map_err(|invalid| invalid.to_string())
 }
 
-/// A decimal number times its unit, exactly.
+/// Reads a decimal number times its unit, exactly.
 fn scaled(text: &str, units: &Units) -> Result<u64, &'static str> {
     let text = text.trim();
     let end = text

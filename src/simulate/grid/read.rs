@@ -16,7 +16,7 @@ use super::problems::Collector;
 use super::table::{GridTable, Placed};
 use super::{DescribedSite, Grid, GridProblems, SITES_MAX};
 
-/// Reads the text; the directory of `file` is where its logs are.
+/// Reads the text; logs are in the directory of `file`.
 pub(super) fn grid(file: &Path, text: &str) -> Result<Grid, GridProblems> {
     let mut problems = Collector::new(text);
     let (root, errors) = DeTable::parse_recoverable(text);
@@ -29,7 +29,7 @@ pub(super) fn grid(file: &Path, text: &str) -> Result<Grid, GridProblems> {
         );
     }
     if !problems.is_empty() {
-        // What follows from a slip of the notation would only hide it.
+        // Errors that follow from a slip of the notation would only hide it.
         return Err(problems.finish(file));
     }
     let problems = RefCell::new(problems);
@@ -41,13 +41,13 @@ pub(super) fn grid(file: &Path, text: &str) -> Result<Grid, GridProblems> {
     }
 }
 
-/// What is known while a file is read.
+/// The state while a file is read.
 struct GridReading<'f> {
-    /// Where logs are looked for.
+    /// The directory of logs.
     directory: &'f Path,
     /// The names of sites, also of those that have problems, with their lines.
     names: BTreeMap<SiteName, usize>,
-    /// Where the size of each file was given first.
+    /// The first size of each file, with its line.
     files: BTreeMap<LogicalName, (Bytes, usize)>,
 }
 
@@ -100,7 +100,7 @@ impl<'f> GridReading<'f> {
         site
     }
 
-    /// One logical file is one file: its replicas have one size.
+    /// Checks that all replicas of a logical file have one size.
     fn compare_files(&mut self, table: &GridTable<'_, '_>, site: &DescribedSite) {
         let line = table.line(table.at());
         for (name, size) in &site.files {

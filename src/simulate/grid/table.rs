@@ -1,4 +1,4 @@
-//! Reads one table of the file, key by key, and notes all that is wrong.
+//! Reads one table of the file, key by key, and records all that is wrong.
 
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
@@ -15,7 +15,7 @@ pub(super) struct Placed<T> {
     pub(super) at: Range<usize>,
 }
 
-/// A table being read.
+/// A table that is being read.
 pub(super) struct GridTable<'r, 't> {
     title: String,
     at: Range<usize>,
@@ -38,12 +38,12 @@ impl<'r, 't> GridTable<'r, 't> {
         }
     }
 
-    /// How messages call it.
+    /// The name of the table in messages.
     pub(super) fn title(&self) -> &str {
         &self.title
     }
 
-    /// Where it begins.
+    /// The place where the table begins.
     pub(super) fn at(&self) -> &Range<usize> {
         &self.at
     }
@@ -60,7 +60,7 @@ impl<'r, 't> GridTable<'r, 't> {
         self.entries.contains_key(key)
     }
 
-    /// Notes a problem at a place.
+    /// Records a problem at a place.
     pub(super) fn wrong(
         &self,
         at: &Range<usize>,
@@ -75,7 +75,7 @@ impl<'r, 't> GridTable<'r, 't> {
         self.problems.borrow().line(at)
     }
 
-    /// Notes every key that is not among the known ones.
+    /// Records a problem for every key that is not among the known ones.
     pub(super) fn only(&self, known: &[&str]) {
         for key in self.keys().filter(|key| !known.contains(&key.value)) {
             let message = format!("unknown key {:?} in {}", key.value, self.title);
@@ -83,8 +83,8 @@ impl<'r, 't> GridTable<'r, 't> {
         }
     }
 
-    /// A value that may be left out. `None` also if it is wrong, which is noted;
-    /// the error of `read` says what is wrong and, after its last `; `, what to do.
+    /// A value that may be left out. `None` also if it is wrong, which is recorded; the error of
+    /// `read` says what is wrong and, after its last `; `, what to do.
     pub(super) fn optional<T>(
         &self,
         key: &str,
@@ -108,7 +108,7 @@ impl<'r, 't> GridTable<'r, 't> {
         }
     }
 
-    /// A value that must be given; if it is not, that is noted.
+    /// A value that must be given; if it is not, that is recorded.
     pub(super) fn required<T>(
         &self,
         key: &str,
@@ -141,8 +141,8 @@ impl<'r, 't> GridTable<'r, 't> {
         self.inside(name.span(), value, title, key)
     }
 
-    /// A list of tables, `[[key]]`, empty if it is not given; each is called by
-    /// its number. `None` if it is something else, which is noted.
+    /// A list of tables, `[[key]]`, empty if it is not given; each is named by its number. `None`
+    /// if it is something else, which is recorded.
     pub(super) fn tables(&self, key: &str) -> Option<Vec<GridTable<'r, 't>>> {
         let Some((name, value)) = self.entries.get_key_value(key) else {
             return Some(Vec::new());
@@ -195,7 +195,7 @@ pub(super) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, String> {
     }
 }
 
-/// A text that a type can be made from.
+/// Parses a text as a type.
 pub(super) fn parsed<T>(value: &DeValue<'_>) -> Result<T, String>
 where
     T: std::str::FromStr<Err = cospan_domain::ids::InvalidId>,
@@ -243,7 +243,7 @@ pub(super) fn yes_or_no(value: &DeValue<'_>) -> Result<bool, String> {
     }
 }
 
-/// One of a few words.
+/// A word from a list.
 pub(super) fn word<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)]) -> Result<T, String> {
     let found = text(value)?;
     let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
@@ -256,7 +256,7 @@ pub(super) fn word<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)]) -> Result<
     }
 }
 
-/// What a value is, for messages.
+/// The kind of a value, for messages.
 pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a text",

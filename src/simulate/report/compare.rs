@@ -34,7 +34,7 @@ pub enum Metric {
     WastedProcessorHours,
 }
 
-/// What a paired difference shows.
+/// The result of a paired difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Significance {
@@ -64,24 +64,24 @@ pub struct LabelComparison {
 /// Two labels that differ in one thing alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LabelPair {
-    /// The label that is looked at.
+    /// The label under examination.
     pub label: String,
-    /// The label that it is held against.
+    /// The label it is compared with.
     pub against: String,
     /// The one thing in which they differ, as in "easy less fcfs".
     pub changed: String,
-    /// What else was varied, and both have in common; empty if nothing was.
+    /// The other varied values, which both have in common; empty if there are none.
     pub common: String,
 }
 
-/// One metric over all labels.
+/// A metric over all labels.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricRow {
     /// The metric.
     pub metric: Metric,
     /// For each label, its mean over seeds; `None` if no run has a value.
     pub means: Vec<Option<Interval>>,
-    /// For each of [`LabelComparison::pairs`], how the one differs from the other.
+    /// For each of [`LabelComparison::pairs`], the difference of the two labels.
     pub differences: Vec<Difference>,
 }
 
@@ -90,7 +90,7 @@ pub struct MetricRow {
 pub struct Difference {
     /// Mean of the differences; `None` without a seed in common.
     pub interval: Option<Interval>,
-    /// What they show.
+    /// The result of the comparison.
     pub verdict: Significance,
 }
 
@@ -121,12 +121,12 @@ impl Metric {
         }
     }
 
-    /// Whether more is better.
+    /// Returns true if more is better.
     pub fn more_is_better(self) -> bool {
         matches!(self, Metric::Utilization | Metric::JobsDone)
     }
 
-    /// Its value in a run; `None` if no job got far enough to have one.
+    /// The value in a run; `None` if no job got far enough to have one.
     pub fn of(self, run: &RunSummary) -> Option<f64> {
         match self {
             Metric::MeanWait => run.wait_s.known(run.wait_s.mean),
@@ -152,7 +152,7 @@ impl Significance {
         }
     }
 
-    /// Of the differences of a metric.
+    /// The verdict on the differences of a metric.
     fn of(metric: Metric, differences: Option<Interval>) -> Self {
         match differences {
             Some(interval) if interval.half_width.is_some() => {
@@ -169,7 +169,7 @@ impl Significance {
 }
 
 impl LabelComparison {
-    /// Of all runs of a report; a label and a seed occur together once at most.
+    /// Compares all runs of a report; a label and a seed occur together once at most.
     pub fn of(runs: &[RunSummary]) -> Self {
         let labels = labels(runs.iter().map(|run| run.label.as_str()));
         let pairs = pairs(&labels);
@@ -187,7 +187,7 @@ impl LabelComparison {
 }
 
 impl LabelPair {
-    /// What is compared, in words.
+    /// The comparison in words.
     pub fn words(&self) -> String {
         match self.common.as_str() {
             "" => self.changed.clone(),
@@ -196,11 +196,11 @@ impl LabelPair {
     }
 }
 
-/// What stands between the values of a label.
+/// Separates the values of a label.
 const BETWEEN: &str = ", ";
 
-/// Every label with each that has the first value in one place and else the same values. Labels
-/// that do not name equally many values are held against the first, as they are.
+/// Pairs every label with each that has the first value in one place and else the same values.
+/// Labels that do not name equally many values are compared with the first, as they are.
 fn pairs(labels: &[String]) -> Vec<LabelPair> {
     let all: Vec<Vec<String>> = labels
         .iter()
@@ -234,7 +234,7 @@ fn pairs(labels: &[String]) -> Vec<LabelPair> {
         .collect()
 }
 
-/// Of two labels with these values, which differ in one place.
+/// The pair of two labels with these values, which differ in one place.
 fn pair<T: AsRef<str>>(against: &[T], one: &[T], at: usize) -> LabelPair {
     let join = |values: &[T]| {
         values
@@ -255,7 +255,7 @@ fn pair<T: AsRef<str>>(against: &[T], one: &[T], at: usize) -> LabelPair {
     }
 }
 
-/// Different labels in the order in which they first occur.
+/// Distinct labels in the order in which they first occur.
 pub(super) fn labels<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     all.filter(|label| seen.insert(*label))
@@ -263,7 +263,7 @@ pub(super) fn labels<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
         .collect()
 }
 
-/// One metric over all labels.
+/// The row of a metric over all labels.
 fn row(metric: Metric, labels: &[String], pairs: &[LabelPair], runs: &[RunSummary]) -> MetricRow {
     let by_label: BTreeMap<&str, BTreeMap<u64, f64>> = labels
         .iter()

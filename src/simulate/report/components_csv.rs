@@ -1,6 +1,6 @@
 //! `components.csv`: a row for each attempt of a component at a site, in each round of its job.
 //!
-//! From these rows capacity and use of every site can be worked out anew.
+//! From these rows capacity and use of every site can be computed again.
 
 use super::ReportError;
 use super::jobs_csv::{CsvColumn, column, csv, since_began, words};

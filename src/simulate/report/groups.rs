@@ -1,4 +1,4 @@
-//! Jobs of one kind: what became of them by their size and by their number of components.
+//! Results of jobs by their size and by their number of components.
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ pub struct GroupSummary {
     pub most: Option<u32>,
     /// Jobs of this class.
     pub jobs: u64,
-    /// Those that started.
+    /// Jobs of this class that started.
     pub started: u64,
     /// Waits of those that started, in seconds.
     pub wait_s: Distribution,
@@ -28,7 +28,7 @@ pub struct GroupSummary {
 }
 
 impl GroupSummary {
-    /// The class in words.
+    /// Describes the class in words.
     pub fn words(&self) -> String {
         match self.most {
             Some(most) if most == self.least => most.to_string(),

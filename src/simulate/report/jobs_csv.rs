@@ -1,7 +1,7 @@
 //! `jobs.csv`: a row for each job of each run.
 //!
-//! All runs share one file: every row names its run by label and seed, so that
-//! a group-by is all an analyst needs.
+//! All runs share one file: every row names its run by label and seed, so that a group-by is all an
+//! analyst needs.
 
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -12,13 +12,13 @@ use crate::csv_file::{CsvField, CsvFile};
 /// A column of the file.
 #[derive(Debug, Clone, Copy)]
 pub struct CsvColumn<Row> {
-    /// Its header, with the unit where it has one.
+    /// The header, with the unit if there is one.
     pub name: &'static str,
-    /// What it says.
+    /// The meaning of the values.
     pub meaning: &'static str,
-    /// Its values are numbers.
+    /// True if the values are numbers.
     is_number: bool,
-    /// Its value; empty if it never came to that.
+    /// Writes the value; empty if the job never got that far.
     value: fn(&RunRecord, &Row) -> String,
 }
 
@@ -243,7 +243,7 @@ fn seconds(length: Option<DurationMs>) -> String {
     })
 }
 
-/// Which part of the processors' time went into waiting at the gate.
+/// The part of the processors' time that was spent waiting at the gate.
 fn held_share(job: &RunJob) -> Option<f64> {
     let held = job.held_processor_ms as f64;
     let ran = job.run_time()?.0 as f64 * f64::from(job.processors);

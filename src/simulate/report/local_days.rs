@@ -1,4 +1,4 @@
-//! `local.csv`: a row for each day of each site, on what its own users saw.
+//! `local.csv`: a row for each day of each site, on the experience of its own users.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,11 @@ const HEADER: [&str; 7] = [
     "bounded_slowdown",
 ];
 
-/// What local users saw whose jobs were submitted on one day, and began.
+/// The experience of local users whose jobs were submitted on one day, and began.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LocalDay {
     /// Days since the run began, from 0.
     pub day: u64,
-    /// Their jobs.
     pub jobs: u64,
     /// Sum of their waits, milliseconds.
     pub wait_ms: u64,
@@ -35,7 +34,7 @@ pub struct LocalDay {
 }
 
 impl LocalDay {
-    /// Sums by day over jobs that were submitted, began, and run for so long.
+    /// Sums by day over jobs, each with its submission, begin and run time.
     pub fn sums(
         began: Timestamp,
         jobs: impl Iterator<Item = (Timestamp, Timestamp, DurationMs)>,
@@ -59,7 +58,7 @@ impl LocalDay {
     }
 }
 
-/// The whole file, with a header. Waits and slowdowns are means over the jobs of the day.
+/// Writes the whole file, with a header. Waits and slowdowns are means over the jobs of the day.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What `cospan simulate` leaves behind: tables, figures and a page.
+//! The output of `cospan simulate`: tables, figures and a page.
 //!
 //! [`render`] turns the records of runs into files held in memory;
 //! [`write_report`] puts them into a folder. Nothing here reads a clock or

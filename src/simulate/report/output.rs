@@ -17,31 +17,28 @@ use super::record::RunRecord;
 use super::summary::RunSummary;
 use super::terminal::terminal_summary;
 
-/// Version of the layout of `summary.json`; raised when a field changes its
-/// meaning or goes away.
+/// Version of the layout of `summary.json`; raised when a field changes its meaning or disappears.
 const SUMMARY_FORMAT: u32 = 2;
 
 /// A file of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
-    /// Where it belongs, below the folder of the report.
+    /// The path below the folder of the report.
     pub path: PathBuf,
-    /// What it holds.
     pub content: Vec<u8>,
 }
 
 /// A finished report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportFiles {
-    /// What `summary.json` holds.
+    /// The content of `summary.json`.
     pub summary: serde_json::Value,
-    /// Its files.
     pub files: Vec<OutputFile>,
     /// A short summary for the terminal, in several lines.
     pub text: String,
 }
 
-/// Why there is no report.
+/// The reason why there is no report.
 #[derive(Debug, Error)]
 pub enum ReportError {
     /// There is nothing to report.
@@ -49,40 +46,29 @@ pub enum ReportError {
     NoRuns,
     /// Two runs cannot be told apart.
     #[error("two runs have label {label:?} and seed {seed}: give each its own label or seed")]
-    DuplicateRun {
-        /// Their label.
-        label: String,
-        /// Their seed.
-        seed: u64,
-    },
-    /// A run covers no time backwards.
+    DuplicateRun { label: String, seed: u64 },
+    /// The end of a run lies before its begin.
     #[error("run {label:?} with seed {seed} ends before it begins: correct its record")]
-    EndsBeforeItBegins {
-        /// Its label.
-        label: String,
-        /// Its seed.
-        seed: u64,
-    },
-    /// A row was not written.
+    EndsBeforeItBegins { label: String, seed: u64 },
+    /// A row could not be written.
     #[error("a table cannot be written: {0}; report this as a bug")]
     Csv(#[from] csv::Error),
-    /// `summary.json` was not written.
+    /// `summary.json` could not be written.
     #[error("summary.json cannot be written: {0}; report this as a bug")]
     Json(#[from] serde_json::Error),
-    /// The page was not written.
+    /// The page could not be written.
     #[error("report.html cannot be written: {0}; report this as a bug")]
     Page(#[from] askama::Error),
     /// The disk refused a file.
     #[error("cannot write {}: {source}; name another folder or make room", path.display())]
     Write {
-        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
 
-/// What `summary.json` holds.
+/// The content of `summary.json`.
 #[derive(Serialize)]
 struct Summary<'a> {
     format: u32,
@@ -91,8 +77,8 @@ struct Summary<'a> {
     comparison: &'a LabelComparison,
 }
 
-/// Makes all files of a report on these runs. `setup` says in lines for people
-/// what was simulated, so that it can be done again.
+/// Makes all files of a report on these runs. `setup` describes the simulation in lines for people,
+/// so that it can be repeated.
 ///
 /// # Errors
 ///
@@ -144,8 +130,8 @@ pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<ReportFiles, Repor
     })
 }
 
-/// Makes the report and writes it into `folder`, which is created if need be.
-/// Nothing of an earlier report stays there; what is not of a report does.
+/// Makes the report and writes it into `folder`, which is created if necessary. No file of an
+/// earlier report stays there; other files do.
 ///
 /// # Errors
 ///
@@ -170,7 +156,7 @@ pub fn write_report(
     Ok(report)
 }
 
-/// The names of other files are the same in each report: they are written over.
+/// The names of other files are the same in each report: they are overwritten.
 fn remove_figures(folder: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,4 +1,4 @@
-//! `report.html`: everything on one page that needs nothing else.
+//! `report.html`: everything on one page that needs no other file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use super::summary::{LoadShares, RunSummary, SiteSummary};
 /// Rows up to which the table of runs is shown unfolded.
 const RUNS_UNFOLDED: usize = 12;
 
-/// What the template is filled with.
+/// The values for the template.
 #[derive(Template)]
 #[template(path = "simulation_report.html")]
 struct Page<'a> {
@@ -52,7 +52,7 @@ struct PairRow {
     cells: Vec<DifferenceCell>,
 }
 
-/// What became of jobs of each kind.
+/// Results of jobs of each kind.
 struct GroupTable {
     title: &'static str,
     kind: &'static str,
@@ -155,7 +155,7 @@ pub(super) fn html(
     Ok(page.render()?)
 }
 
-/// What was simulated, in a sentence.
+/// Describes the simulation in a sentence.
 fn lead(runs: &[RunSummary], comparison: &LabelComparison) -> String {
     let jobs = runs.iter().map(|run| run.jobs.submitted).sum();
     let sites = runs.iter().map(|run| run.sites.len()).max().unwrap_or(0);
@@ -170,7 +170,7 @@ fn lead(runs: &[RunSummary], comparison: &LabelComparison) -> String {
     )
 }
 
-/// A metric with its unit, and which way is good.
+/// A metric with its unit, and the direction that is good.
 fn title(metric: Metric) -> (&'static str, &'static str) {
     (
         metric.title(),
@@ -182,7 +182,7 @@ fn title(metric: Metric) -> (&'static str, &'static str) {
     )
 }
 
-/// What a label came to.
+/// The means of a label.
 fn means(at: usize, label: &str, comparison: &LabelComparison) -> LabelRow {
     let means = comparison
         .metrics
@@ -195,7 +195,7 @@ fn means(at: usize, label: &str, comparison: &LabelComparison) -> LabelRow {
     }
 }
 
-/// How the labels of a pair differ.
+/// The differences of a pair of labels.
 fn differences(at: usize, pair: &LabelPair, comparison: &LabelComparison) -> PairRow {
     let cells = comparison
         .metrics
@@ -328,7 +328,7 @@ fn site_rows(label: &str, runs: &[RunSummary]) -> Vec<SiteRow> {
         .collect()
 }
 
-/// All counters, with those that every run has first.
+/// All counters, those that every run has first.
 fn counter_rows(runs: &[RunSummary], labels: &[String]) -> Vec<CounterRow> {
     let row = |name: &str, count: &dyn Fn(&RunSummary) -> f64| CounterRow {
         name: name.to_owned(),

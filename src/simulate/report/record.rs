@@ -1,8 +1,7 @@
-//! What a simulated run hands over to be reported: plain facts, no results.
+//! The record of a simulated run for the report: plain facts, no results.
 //!
-//! Everything that follows from these facts (waits, slowdowns, shares) is
-//! computed here or in [`super::summary`], so that a record cannot contradict
-//! itself.
+//! Everything that follows from these facts (waits, slowdowns, shares) is computed here or in
+//! [`super::summary`], so that a record cannot contradict itself.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +17,11 @@ use super::steps::{ReportSpan, StepValue};
 /// Job Scheduling", JSSPP 1998.
 pub const SLOWDOWN_THRESHOLD: DurationMs = DurationMs::from_secs(10);
 
-/// One simulated run.
+/// A simulated run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// What was varied between runs, such as the placement policy. Runs with
-    /// the same label differ in their seed only.
+    /// The values that were varied between runs, such as the placement policy. Runs with the same
+    /// label differ in their seed only.
     pub label: String,
     /// Seed of everything random in the run; runs of different labels with one
     /// seed saw the same workload and are compared pairwise.
@@ -33,7 +32,7 @@ pub struct RunRecord {
     /// Last instant of the run.
     #[serde(with = "millis")]
     pub ended: Timestamp,
-    /// The clusters, in the order they should be shown.
+    /// The sites, in the order in which they should be shown.
     pub sites: Vec<SiteTrace>,
     /// Every attempt that a site took, by job, component and number.
     pub attempts: Vec<AttemptRow>,
@@ -41,27 +40,27 @@ pub struct RunRecord {
     pub queue: Vec<QueueStep>,
     /// Every job that was submitted.
     pub jobs: Vec<RunJob>,
-    /// Whatever else was counted: messages, journal records, faults.
+    /// Further counters: messages, journal records, faults.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// What happened at one site.
+/// The events at one site.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SiteTrace {
     /// Name of the site.
     pub name: String,
     /// Processors that the site has, working or not.
     pub processors: u32,
-    /// Its load, as steps in order of time.
+    /// The load, as steps in order of time.
     pub load: Vec<LoadRecord>,
-    /// What ran where, for the Gantt chart.
+    /// Bars for the Gantt chart.
     pub bars: Vec<Bar>,
     /// Bars that the run did not keep, to save memory.
     pub bars_dropped: u64,
     /// Reservations that jobs had there.
     #[serde(default)]
     pub bookings: Vec<BookingBar>,
-    /// What its own users saw, day by day.
+    /// The experience of its own users, day by day.
     #[serde(default)]
     pub local_days: Vec<LocalDay>,
 }
@@ -69,7 +68,7 @@ pub struct SiteTrace {
 /// Use of a site's processors from an instant until the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadRecord {
-    /// From when.
+    /// Begin of the step.
     #[serde(with = "millis")]
     pub at: Timestamp,
     /// Processors on which grid jobs run.
@@ -85,14 +84,14 @@ pub struct LoadRecord {
 /// Length of the queue from an instant until the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueStep {
-    /// From when.
+    /// Begin of the step.
     #[serde(with = "millis")]
     pub at: Timestamp,
     /// Jobs that wait for placement.
     pub waiting: u32,
 }
 
-/// What a processor does.
+/// A use of a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadKind {
@@ -115,9 +114,9 @@ pub struct Bar {
     /// End, not included.
     #[serde(with = "millis")]
     pub to: Timestamp,
-    /// How many processors.
+    /// Number of processors.
     pub processors: u32,
-    /// What they did.
+    /// The use of the processors.
     pub kind: LoadKind,
     /// The grid job, if it was one.
     pub job: Option<u64>,
@@ -128,58 +127,57 @@ pub struct Bar {
 /// A reservation in the Gantt chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BookingBar {
-    /// When it begins.
+    /// Begin of the reservation.
     #[serde(with = "millis")]
     pub from: Timestamp,
-    /// When it ends.
+    /// End of the reservation.
     #[serde(with = "millis")]
     pub to: Timestamp,
-    /// How many processors.
+    /// Number of processors.
     pub processors: u32,
     /// The job.
     pub job: u64,
     /// The component of that job, from 0.
     pub component: u32,
-    /// When it was confirmed.
+    /// Time at which it was confirmed.
     #[serde(with = "millis")]
     pub made: Timestamp,
-    /// When it went back without having served its job, if it did.
+    /// Time at which it was cancelled without having served its job, if it was.
     #[serde(with = "millis::optional")]
     pub left: Option<Timestamp>,
 }
 
-/// One attempt of a component at a site.
+/// An attempt of a component at a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptRow {
-    /// Number of its job.
     pub job: u64,
     /// The component of that job, from 0.
     pub component: u32,
-    /// Its number among the attempts of the component, from 1.
+    /// The number among the attempts of the component, from 1.
     pub attempt: u32,
     /// The round of the job that it belongs to, from 1; `None` if its site's answer never came.
     pub round: Option<u32>,
-    /// Its site, as an index of [`RunRecord::sites`].
+    /// The site, as an index of [`RunRecord::sites`].
     pub site: usize,
     /// Processors that it asked for.
     pub processors: u32,
-    /// When its site took it.
+    /// Time at which its site took it.
     #[serde(with = "millis")]
     pub submitted: Timestamp,
-    /// From when on it held its processors.
+    /// Time from which it held its processors.
     #[serde(with = "millis::optional")]
     pub held: Option<Timestamp>,
-    /// When its payload began.
+    /// Time at which its payload began.
     #[serde(with = "millis::optional")]
     pub began: Option<Timestamp>,
-    /// When it held nothing any more.
+    /// Time at which it had freed all processors.
     #[serde(with = "millis::optional")]
     pub ended: Option<Timestamp>,
-    /// Why it ended, in words.
+    /// The reason of its end, in words.
     pub why: Option<String>,
 }
 
-/// How a job ended.
+/// The end of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobEnding {
@@ -187,13 +185,13 @@ pub enum JobEnding {
     Done,
     /// It failed for good.
     Failed,
-    /// A user took it back.
+    /// A user cancelled it.
     Cancelled,
     /// It had not ended when the run did.
     Unfinished,
 }
 
-/// One job of a run.
+/// A job of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunJob {
     /// Number of the job.
@@ -204,34 +202,33 @@ pub struct RunJob {
     pub components: u32,
     /// Processors of all components together.
     pub processors: u32,
-    /// Different sites it was placed on last; 0 if it never was placed.
+    /// Number of different sites of its last placement; 0 if it never was placed.
     pub sites: u32,
     /// Priority class, as users write it.
     pub priority: String,
-    /// When it was submitted.
+    /// Time of submission.
     #[serde(with = "millis")]
     pub submitted: Timestamp,
-    /// When it was last placed.
+    /// Time of the last placement.
     #[serde(with = "millis::optional")]
     pub placed: Option<Timestamp>,
-    /// When all its components had their processors, for the last time.
+    /// Time at which all its components had their processors, for the last time.
     #[serde(with = "millis::optional")]
     pub claimed: Option<Timestamp>,
-    /// When all components began to run, for the last time.
+    /// Time at which all components began to run, for the last time.
     #[serde(with = "millis::optional")]
     pub started: Option<Timestamp>,
-    /// When it ended, in whichever way.
+    /// Time of the end, of whichever kind.
     #[serde(with = "millis::optional")]
     pub finished: Option<Timestamp>,
-    /// How it ended.
     pub ending: JobEnding,
     /// Milliseconds that it waited to be placed, in all its rounds together.
     pub total_placement_time_ms: u64,
-    /// Its start as estimated at its last placement less that at its first, in milliseconds.
+    /// Estimated start of its last placement less that of its first, in milliseconds.
     pub start_delay_ms: Option<i64>,
-    /// Rounds of co-allocation that were begun.
+    /// Rounds that were begun.
     pub rounds: u32,
-    /// Those that were aborted after something of them had been submitted to a site.
+    /// Rounds that were aborted after a part of them had been submitted to a site.
     pub rounds_aborted: u32,
     /// Attempts of its components that were submitted to sites.
     pub attempts: u32,
@@ -245,14 +242,14 @@ pub struct RunJob {
     pub site_errors: u32,
     /// Bytes moved to sites for it.
     pub transfer_bytes: u64,
-    /// Longest time, in milliseconds, that a component's input was estimated to take when
-    /// the job was last placed.
+    /// Longest time, in milliseconds, that a component's input was estimated to take when the job
+    /// was last placed.
     pub transfer_time_ms: u64,
-    /// Processors times milliseconds between its placement and the start of each component at
-    /// its site, in rounds that started: others could use them.
+    /// Processors times milliseconds between its placement and the start of each component at its
+    /// site, in rounds that started: others could use them.
     pub gained_processor_ms: u64,
-    /// Processors times milliseconds that were held for it without running, from the start of
-    /// each attempt at its site to its payload or its end.
+    /// Processors times milliseconds that were held for it without running, from the start of each
+    /// attempt at its site to its payload or its end.
     pub held_processor_ms: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Numbers as people read them.
+//! Numbers in the form that people read.
 
 use super::stats::Interval;
 
-/// With as many decimals as make three digits.
+/// Writes a number with three significant digits.
 pub(super) fn number(value: f64) -> String {
     fixed(value, decimals(value))
 }
@@ -12,7 +12,7 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Mean and half width with the same decimals: two digits of the half width.
+/// Writes mean and half width with the same decimals: two digits of the half width.
 pub(super) fn interval(interval: &Interval) -> String {
     let Some(half) = interval.half_width else {
         return number(interval.mean);
@@ -27,13 +27,13 @@ pub(super) fn interval(interval: &Interval) -> String {
     format!("{} ± {}", fixed(interval.mean, places), fixed(half, places))
 }
 
-/// The same with a sign, for differences.
+/// Does the same with a sign, for differences.
 pub(super) fn difference(of: &Interval) -> String {
     let sign = if of.mean > 0.0 { "+" } else { "" };
     format!("{sign}{}", interval(of))
 }
 
-/// A length of time in its most fitting unit.
+/// Writes a length of time in its most fitting unit.
 pub(super) fn seconds(value: f64) -> String {
     let (length, unit) = match value {
         v if v < 100.0 => (v, "s"),
@@ -50,7 +50,7 @@ pub(super) fn seconds(value: f64) -> String {
     format!("{} {unit}", short.trim_end_matches('.'))
 }
 
-/// A whole number with its thousands set apart by thin spaces.
+/// Writes a whole number with thin spaces between its thousands.
 pub(super) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut shown = String::new();
@@ -63,7 +63,7 @@ pub(super) fn count(value: u64) -> String {
     shown
 }
 
-/// A number with its noun, which takes an s unless it is one.
+/// Writes a number with its noun, which takes an s unless the number is one.
 pub(super) fn counted(value: u64, noun: &str) -> String {
     format!(
         "{} {noun}{}",
@@ -72,7 +72,7 @@ pub(super) fn counted(value: u64, noun: &str) -> String {
     )
 }
 
-/// `text`, cut to `limit` characters with an ellipsis.
+/// Cuts `text` to `limit` characters with an ellipsis.
 pub(super) fn cut(text: &str, limit: usize) -> String {
     if text.chars().count() <= limit {
         return text.to_owned();
@@ -81,7 +81,7 @@ pub(super) fn cut(text: &str, limit: usize) -> String {
     format!("{kept}…")
 }
 
-/// Decimals that leave three digits.
+/// Number of decimals that make three digits.
 fn decimals(value: f64) -> usize {
     match value.abs() {
         v if v >= 100.0 => 0,
@@ -91,7 +91,7 @@ fn decimals(value: f64) -> usize {
     }
 }
 
-/// With a true minus sign, and none before zero.
+/// Writes a number with a true minus sign, and without one before zero.
 fn fixed(value: f64, places: usize) -> String {
     let shown = format!("{:.places$}", value.abs());
     let is_zero = shown.chars().all(|c| c == '0' || c == '.');

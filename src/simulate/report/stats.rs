@@ -23,7 +23,7 @@ pub struct Interval {
     pub values: usize,
 }
 
-/// How the values of one run are spread.
+/// The distribution of the values of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Distribution {
     /// Number of values; the other fields are 0 when it is.
@@ -39,8 +39,8 @@ pub struct Distribution {
 }
 
 impl Interval {
-    /// The interval of these values by Student's t, which takes them to be
-    /// independent and about normal. `None` without values.
+    /// The interval of these values by Student's t, which assumes that they are independent and
+    /// about normal. `None` without values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mean = mean(values)?;
         let freedom = values.len() - 1;
@@ -56,14 +56,14 @@ impl Interval {
         })
     }
 
-    /// Whether zero lies outside; never for one value.
+    /// Returns true if zero lies outside; never for one value.
     pub fn excludes_zero(&self) -> bool {
         self.half_width.is_some_and(|half| self.mean.abs() > half)
     }
 }
 
 impl Distribution {
-    /// Of these values, in any order.
+    /// The distribution of these values, in any order.
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let Some(mean) = mean(&values) else {
@@ -78,7 +78,7 @@ impl Distribution {
         }
     }
 
-    /// A figure of it, if there are values at all.
+    /// A figure of the distribution, if there are any values.
     pub fn known(&self, figure: f64) -> Option<f64> {
         (self.count > 0).then_some(figure)
     }

@@ -12,7 +12,7 @@ pub(super) struct ReportSpan {
 }
 
 impl ReportSpan {
-    /// Its length in milliseconds; 0 if it ends before it begins.
+    /// The length in milliseconds; 0 if it ends before it begins.
     pub(super) fn length_ms(self) -> u64 {
         self.to.since(self.from).0
     }
@@ -29,12 +29,12 @@ impl ReportSpan {
 
 /// A value that holds from an instant until that of the next step.
 pub(super) trait StepValue {
-    /// From when.
+    /// Begin of the step.
     fn at(&self) -> Timestamp;
 }
 
-/// The steps with the time that each holds within `span`; those that do not
-/// hold at all are left out. Before the first step there is nothing.
+/// The steps with the time for which each holds within `span`; those that do not hold at all are
+/// left out. Before the first step there is nothing.
 pub(super) fn segments<S: StepValue>(
     steps: &[S],
     span: ReportSpan,
@@ -64,8 +64,8 @@ pub(super) fn means<const N: usize, S: StepValue>(
     means
 }
 
-/// Mean over time in each of `columns` equal columns of `span`. Areas stay
-/// what they were, however many steps fall into a column.
+/// Mean over time in each of `columns` equal columns of `span`. Areas are kept, however many steps
+/// fall into a column.
 pub(super) fn column_means<const N: usize, S: StepValue>(
     steps: &[S],
     span: ReportSpan,
@@ -86,9 +86,8 @@ pub(super) fn column_means<const N: usize, S: StepValue>(
     means
 }
 
-/// What a line does within one column: enough to draw it as if all its points
-/// had been drawn (Jugel et al., "M4: A Visualization-Oriented Time Series Data
-/// Aggregation", VLDB 2014).
+/// The course of a line within one column: enough to draw it as if all its points had been drawn
+/// (Jugel et al., "M4: A Visualization-Oriented Time Series Data Aggregation", VLDB 2014).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ColumnLine {
     /// Index of the column, from 0.
@@ -150,7 +149,7 @@ impl TimeColumns {
             .min(self.columns.saturating_sub(1))
     }
 
-    /// Where an instant lies, in columns from the left.
+    /// The position of an instant, in columns from the left.
     fn position(&self, at: Timestamp) -> f64 {
         let whole = self.span.length_ms().max(1) as f64;
         at.since(self.span.from).0 as f64 / whole * self.columns as f64

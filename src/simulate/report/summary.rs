@@ -13,18 +13,17 @@ use super::steps::means;
 /// Milliseconds in an hour.
 const HOUR_MS: f64 = 3_600_000.0;
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunSummary {
     /// Label of the run.
     pub label: String,
-    /// Its seed.
     pub seed: u64,
     /// Simulated time in seconds.
     pub duration_s: f64,
     /// Processors of all sites.
     pub processors: u64,
-    /// How the jobs ended.
+    /// Numbers of jobs by their end.
     pub jobs: JobCounts,
     /// From submission to the start, of all jobs that started.
     pub wait_s: Distribution,
@@ -58,24 +57,24 @@ pub struct RunSummary {
     pub attempts: u64,
     /// Errors that sites answered with.
     pub site_errors: u64,
-    /// Whatever else the run counted.
+    /// Further counters of the run.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// Jobs by how they ended.
+/// Numbers of jobs by their end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct JobCounts {
     /// All jobs.
     pub submitted: u64,
-    /// Those that ended well.
+    /// Jobs that ended well.
     pub done: u64,
-    /// Those that failed for good.
+    /// Jobs that failed for good.
     pub failed: u64,
-    /// Those that a user took back.
+    /// Jobs that a user cancelled.
     pub cancelled: u64,
-    /// Those that had not ended when the run did.
+    /// Jobs that had not ended when the run did.
     pub unfinished: u64,
-    /// Those that were placed on more than one site.
+    /// Jobs that were placed on more than one site.
     pub over_several_sites: u64,
 }
 
@@ -92,19 +91,18 @@ pub struct LoadShares {
     pub down: f64,
 }
 
-/// What one site came to.
+/// The results of one site.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SiteSummary {
     /// Name of the site.
     pub name: String,
-    /// Its processors.
     pub processors: u32,
-    /// Mean use of them.
+    /// Mean use of its processors.
     pub load: LoadShares,
 }
 
 impl RunSummary {
-    /// Of this run.
+    /// Sums up this run.
     pub fn of(run: &RunRecord) -> Self {
         let done = || run.jobs.iter().filter(|job| job.ending == JobEnding::Done);
         let sum =
@@ -149,7 +147,7 @@ impl RunSummary {
 }
 
 impl JobCounts {
-    /// Of these jobs.
+    /// Counts these jobs.
     fn of(jobs: &[RunJob]) -> Self {
         let mut counts = Self::default();
         for job in jobs {
@@ -167,7 +165,7 @@ impl JobCounts {
 }
 
 impl LoadShares {
-    /// Of processors by kind, as they stand in [`LoadKind::STACKED`].
+    /// The shares of processors by kind, in the order of [`LoadKind::STACKED`].
     fn of(stacked: [f64; LoadKind::STACKED.len()], processors: u64) -> Self {
         let [grid_running, grid_held, local, down] =
             stacked.map(|part| part / processors.max(1) as f64);
@@ -179,7 +177,7 @@ impl LoadShares {
         }
     }
 
-    /// Of all sites of a run together.
+    /// The shares over all sites of a run together.
     pub(super) fn of_all(run: &RunRecord) -> Self {
         let mut sums = [0.0; LoadKind::STACKED.len()];
         for site in &run.sites {
@@ -194,7 +192,7 @@ impl LoadShares {
     }
 }
 
-/// Every site of a run on its own.
+/// Sums up every site of a run.
 fn sites(run: &RunRecord) -> Vec<SiteSummary> {
     run.sites
         .iter()
@@ -214,7 +212,7 @@ fn waits(jobs: &[RunJob]) -> Distribution {
     of_seconds(jobs.iter().filter_map(RunJob::wait))
 }
 
-/// Of lengths of time, in seconds.
+/// The distribution of lengths of time, in seconds.
 fn of_seconds(lengths: impl Iterator<Item = DurationMs>) -> Distribution {
     Distribution::of(lengths.map(|length| length.as_secs_f64()).collect())
 }

@@ -8,7 +8,7 @@ use super::summary::RunSummary;
 /// Characters of a label that fit above a column.
 const LABEL_CHARS: usize = 28;
 
-/// The figures by label, then how labels that differ in one thing do so.
+/// Writes the figures by label, then the differences of labels that differ in one thing.
 pub fn terminal_summary(runs: &[RunSummary], comparison: &LabelComparison) -> String {
     let mut table = vec![header(comparison)];
     table.extend(comparison.metrics.iter().map(means));
@@ -25,7 +25,7 @@ pub fn terminal_summary(runs: &[RunSummary], comparison: &LabelComparison) -> St
     text
 }
 
-/// What was simulated.
+/// Describes the simulation.
 fn headline(runs: &[RunSummary], comparison: &LabelComparison) -> String {
     let jobs = runs.iter().map(|run| run.jobs.submitted).sum();
     let done = runs.iter().map(|run| run.jobs.done).sum();
@@ -59,7 +59,7 @@ fn means(row: &MetricRow) -> Vec<String> {
         .collect()
 }
 
-/// How the labels of a pair differ in a metric.
+/// The difference of a pair of labels in a metric.
 fn difference(row: &MetricRow, index: usize) -> Vec<String> {
     let Some(difference) = row.differences.get(index) else {
         return Vec::new();
@@ -75,17 +75,17 @@ fn difference(row: &MetricRow, index: usize) -> Vec<String> {
     ]
 }
 
-/// A label without what would upset a terminal.
+/// A label without characters that would disturb a terminal.
 fn one_line(label: &str) -> String {
     show::cut(&plain(label), LABEL_CHARS)
 }
 
-/// Words without what would upset a terminal.
+/// Words without characters that would disturb a terminal.
 fn plain(words: &str) -> String {
     crate::terminal::one_line(words).into_owned()
 }
 
-/// Rows with their columns below each other.
+/// Aligns the columns of rows.
 fn aligned(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

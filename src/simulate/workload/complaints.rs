@@ -1,16 +1,16 @@
-//! What was left out of a workload, or changed.
+//! Notes about jobs that were left out of a workload, or changed.
 
 use std::fmt;
 
 use super::RawJob;
 use cospan_simulator::logs::Complaints;
 
-/// What there is to say about a source of jobs: lines about the whole of it,
-/// times and estimates about the jobs that are used.
+/// Notes about a source of jobs: lines concern all of it, times and estimates only the jobs that
+/// are used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SourceNotes {
-    /// What was wrong with the log, if there was one. Jobs larger than the grid
-    /// or site are among it, with their lines.
+    /// Complaints about the log, if there was one. They include jobs larger than the grid or site,
+    /// with their lines.
     pub log: Option<Complaints>,
     /// Jobs left out because the log has them before the chosen start.
     pub before_start: u64,
@@ -41,7 +41,7 @@ impl SourceNotes {
         ]
     }
 
-    /// True if all jobs were used as they are.
+    /// Returns true if all jobs were used as they are.
     pub fn is_empty(&self) -> bool {
         let counted = self.counted().iter().all(|(count, _)| *count == 0);
         counted && self.log.as_ref().is_none_or(Complaints::is_empty)
@@ -77,9 +77,8 @@ fn told(parts: &[String]) -> String {
 /// A job whose components can never run at the same time, even on an empty grid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnplaceableJob {
-    /// Its number in the log, or from 1 where it comes from a model.
+    /// The number in the log, or from 1 if it comes from a model.
     pub job: u64,
-    /// Its components.
     pub components: Vec<u32>,
 }
 
@@ -110,19 +109,19 @@ impl fmt::Display for UnplaceableJob {
     }
 }
 
-/// What was left out of a workload, or changed. Its `Display` is one line.
+/// Notes about jobs that were left out of a workload, or changed. The `Display` is one line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkloadComplaints {
-    /// What there is to say about the source.
+    /// Notes about the source.
     pub source: SourceNotes,
-    /// How many jobs were left out because they can never be placed.
+    /// Number of jobs that were left out because they can never be placed.
     pub unplaceable: u64,
     /// The first of them, as many as complaints of one kind are kept.
     pub unplaceable_kept: Vec<UnplaceableJob>,
 }
 
 impl WorkloadComplaints {
-    /// True if there is nothing to complain about.
+    /// Returns true if there is nothing to complain about.
     pub fn is_empty(&self) -> bool {
         self.source.is_empty() && self.unplaceable == 0
     }

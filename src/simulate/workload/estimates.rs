@@ -1,4 +1,4 @@
-//! Where run time estimates come from.
+//! Sources of run time estimates.
 
 use cospan_domain::units::DurationMs;
 use rand::rngs::StdRng;
@@ -11,25 +11,23 @@ use cospan_simulator::models::tsafrir::{
 
 const HOUR_MS: u64 = 3_600_000;
 
-/// Where run time estimates come from.
+/// A source of run time estimates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Estimates {
-    /// As the log says; the run time where it does not, or where the jobs come
-    /// from a model.
+    /// As the log says; the run time if the log has none, or if the jobs come from a model.
     AsGiven,
     /// The run time.
     Exact,
-    /// Drawn from the model of Tsafrir, Etsion and Feitelson; never below the
-    /// run time. The longest estimate allowed is the longest run time rounded up
-    /// to a whole hour; it also stands in where too few drawn ones are long enough.
+    /// Drawn from the model of Tsafrir, Etsion and Feitelson; never below the run time. The longest
+    /// estimate allowed is the longest run time rounded up to a whole hour; it also replaces others
+    /// if too few of the drawn ones are long enough.
     Tsafrir,
 }
 
 impl Estimates {
-    /// All of them.
     pub const ALL: [Estimates; 3] = [Self::AsGiven, Self::Exact, Self::Tsafrir];
 
-    /// Its name in grid files and reports.
+    /// The name in grid files and reports.
     pub fn describe(self) -> &'static str {
         match self {
             Self::AsGiven => "as-given",
@@ -38,7 +36,7 @@ impl Estimates {
         }
     }
 
-    /// Its name, and how many times as long they are.
+    /// The name, with the factor of the estimates.
     pub(crate) fn describe_times(self, times: f64) -> String {
         let longer = if times == 1.0 {
             String::new()
@@ -49,7 +47,7 @@ impl Estimates {
     }
 }
 
-/// How long a job runs, and how long it says it will.
+/// The run time of a job, and its estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Times {
     /// At least [`SHORTEST_RUN_TIME`].
@@ -58,7 +56,7 @@ pub(crate) struct Times {
     pub(crate) estimate: DurationMs,
 }
 
-/// The times of all jobs that are used; notes what is not as given.
+/// The times of all jobs that are used; records where they differ from the given ones.
 pub(crate) fn settle<'j>(
     jobs: impl Iterator<Item = &'j RawJob>,
     estimates: Estimates,
@@ -82,7 +80,7 @@ pub(crate) fn settle<'j>(
     }
 }
 
-/// All estimates so many times as long, as by users who know their jobs so much worse.
+/// Multiplies all estimates, as users who know their jobs less well do.
 pub(crate) fn stretched(times: Vec<Times>, by: f64) -> Vec<Times> {
     if by == 1.0 {
         return times;
@@ -129,9 +127,9 @@ fn drawn(mut times: Vec<Times>, rng: &mut StdRng) -> Result<Vec<Times>, Estimate
     Ok(times)
 }
 
-/// Few jobs may by chance get too few long estimates. So the n-th shortest
-/// estimate is compared with the n-th shortest run time, and where it is below,
-/// the longest one takes its place: then each job can have one.
+/// By chance there may be too few long estimates for the jobs. So the n-th shortest estimate is
+/// compared with the n-th shortest run time, and where it is below, the longest one replaces it:
+/// then each job can have one.
 fn long_enough(
     by_length: &[EstimateCount],
     run_times: &[DurationMs],

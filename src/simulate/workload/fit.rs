@@ -1,7 +1,7 @@
-//! Whether components can run at the same time on an empty grid.
+//! Decides if components can run at the same time on an empty grid.
 
-/// True if all components fit, several on one site if need be. `components`
-/// are as equal as can be: sizes differ by at most one processor, largest first.
+/// Returns true if all components fit, several on one site if necessary. `components` are as equal
+/// as possible: sizes differ by at most one processor, largest first.
 pub(super) fn fits(components: &[u32], sites: &[u32]) -> bool {
     let (Some(&large), Some(&small)) = (components.first(), components.last()) else {
         return true;
@@ -23,11 +23,10 @@ pub(super) fn fits(components: &[u32], sites: &[u32]) -> bool {
     larges_beside(count, small, sites) >= larges
 }
 
-/// How many of `count` components can be larger by one than `small`, if all are
-/// to be placed: dynamic programming over the sites. `count` components of size
-/// `small` must fit.
+/// The number of `count` components that can be larger by one than `small`, if all are to be
+/// placed: dynamic programming over the sites. `count` components of size `small` must fit.
 fn larges_beside(count: usize, small: u32, sites: &[u32]) -> usize {
-    // Indexed by components placed so far: the most of them that are large.
+    // Indexed by components placed before: the most of them that are large.
     let mut most: Vec<Option<usize>> = vec![None; count + 1];
     most[0] = Some(0);
     for site in sites {

@@ -1,12 +1,12 @@
-//! What users submit to the control plane during a simulation: jobs from a log
-//! or a model, each split into components.
+//! Jobs that users submit to the control plane during a simulation: from a log or a model, each
+//! split into components.
 //!
-//! [`WorkloadOptions::plan`] reads or draws all jobs beforehand. Nothing is
-//! passed over in silence: what is left out or changed is counted in the
-//! [`WorkloadComplaints`], and the first cases are named.
+//! [`WorkloadOptions::plan`] reads or draws all jobs beforehand. Nothing is left out in silence:
+//! jobs that are left out or changed are counted in the [`WorkloadComplaints`], and the first cases
+//! are named.
 //!
-//! Deliberately absent: users that wait for a job before they submit the next
-//! (an open workload only), and where components should run.
+//! Deliberately absent: users that wait for a job before they submit the next (an open workload
+//! only), and the sites where components should run.
 
 mod complaints;
 mod estimates;
@@ -42,10 +42,10 @@ pub const JOBS_MAX: usize = 1_000_000;
 /// The largest and, inverted, the smallest load scale.
 pub const LOAD_SCALE_MAX: f64 = 1000.0;
 
-/// The most times that estimates can be as long.
+/// Largest factor of estimates.
 pub const ESTIMATES_TIMES_MAX: f64 = 100.0;
 
-/// Where jobs come from.
+/// A source of jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkloadSource {
     /// A job log in Standard Workload Format, plain or compressed with gzip or
@@ -54,12 +54,12 @@ pub enum WorkloadSource {
     /// The model of Lublin and Feitelson, batch and interactive jobs, for a
     /// machine with all processors of the grid.
     Lublin {
-        /// How many jobs, 1 to [`JOBS_MAX`].
+        /// Number of jobs, 1 to [`JOBS_MAX`].
         jobs: usize,
     },
     /// Poisson arrivals, uniform sizes and run times.
     Poisson {
-        /// How many jobs, 1 to [`JOBS_MAX`].
+        /// Number of jobs, 1 to [`JOBS_MAX`].
         jobs: usize,
         /// Mean time between arrivals, above zero.
         mean_interarrival: DurationMs,
@@ -72,33 +72,32 @@ pub enum WorkloadSource {
     },
 }
 
-/// What is submitted, and how it is made from its source.
+/// The jobs to submit, and how they are made from their source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkloadOptions {
-    /// Where the jobs come from.
+    /// The source of the jobs.
     pub source: WorkloadSource,
     /// At most this many jobs: the first that can be placed.
     pub jobs_max: Option<usize>,
     /// Divides all times between arrivals: 2 doubles the load. From 1/1000 to
     /// [`LOAD_SCALE_MAX`].
     pub load_scale: f64,
-    /// How a job becomes components.
+    /// The way in which a job is split into components.
     pub split: WorkloadSplit,
     /// Input files; each job draws one of them. Empty: jobs have no input.
     pub inputs: Vec<LogicalName>,
     /// Instead of `inputs`: each job reads a file that no other reads.
     pub own_files: Option<OwnFiles>,
-    /// By how many thousandths of its run time a job runs longer for each further site
-    /// that it combines; more over slow links.
+    /// Thousandths of its run time by which a job runs longer for each further site that it
+    /// combines; more over slow links.
     pub slowdown_per_mille: u64,
     /// Priorities; each job draws one of them. Empty: all have the default.
     pub priorities: Vec<Priority>,
-    /// Where run time estimates come from.
+    /// The source of run time estimates.
     pub estimates: Estimates,
-    /// How many times as long all estimates are: above 0.
+    /// Factor of all estimates: above 0.
     pub estimates_times: f64,
-    /// What to do with a line of the log that cannot be used, and with a job
-    /// that can never be placed.
+    /// The treatment of an unusable line of the log, and of a job that can never be placed.
     pub on_bad: OnBad,
     /// Decides everything that is drawn.
     pub seed: u64,
@@ -107,35 +106,34 @@ pub struct WorkloadOptions {
 /// A job that will be submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadJob {
-    /// When it is submitted.
+    /// Time of submission.
     pub at: Timestamp,
     /// Processors of each component, largest first; at least one component,
     /// and none without processors.
     pub components: Vec<u32>,
-    /// How long it runs if nothing stops it; at least [`SHORTEST_RUN_TIME`].
+    /// Run time if nothing stops it; at least [`SHORTEST_RUN_TIME`].
     pub run_time: DurationMs,
-    /// How long its user says it will run; above zero. It can be below the run
-    /// time if the log says so: such a job is killed at its estimate.
+    /// Run time that its user estimates; above zero. It can be below the run time if the log says
+    /// so: such a job is killed at its estimate.
     pub estimate: DurationMs,
-    /// Its number in the log, or from 1 where it comes from a model.
+    /// The number in the log, or from 1 if it comes from a model.
     pub name: String,
     /// The file it needs.
     pub input: Option<LogicalName>,
-    /// Its priority.
     pub priority: Priority,
 }
 
-/// All jobs, and what there was to complain about.
+/// All jobs, and complaints about them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
     /// The jobs in the order of their submission; those at the same time in the
     /// order of the source.
     pub jobs: Vec<WorkloadJob>,
-    /// What was left out or changed.
+    /// Notes about jobs that were left out or changed.
     pub complaints: WorkloadComplaints,
 }
 
-/// Why there is no workload.
+/// The reason why there is no workload.
 #[derive(Debug, Error)]
 pub enum WorkloadError {
     /// The log cannot be read, or holds no job that can be used.
@@ -144,11 +142,9 @@ pub enum WorkloadError {
     /// An option is outside its range.
     #[error("{option} is {value}; {remedy}")]
     Option {
-        /// The option.
         option: &'static str,
-        /// Its value.
         value: String,
-        /// What it must be.
+        /// The allowed values.
         remedy: String,
     },
     /// A model's parameter is outside its range.
@@ -166,7 +162,6 @@ pub enum WorkloadError {
 }
 
 impl WorkloadJob {
-    /// All its processors.
     pub fn processors(&self) -> u64 {
         self.components
             .iter()
@@ -174,16 +169,15 @@ impl WorkloadJob {
             .sum()
     }
 
-    /// How long it holds its processors: its run time, or its estimate if it is
-    /// killed then.
+    /// Time for which it holds its processors: its run time, or its estimate if it is killed then.
     pub fn time_held(&self) -> DurationMs {
         self.run_time.min(self.estimate)
     }
 }
 
-/// The offered load: processor time asked for, as a share of what `processors`
-/// have. The time available is that between the first and the last submission,
-/// and one mean time between submissions more, for the last job.
+/// The offered load: requested processor time, as a share of what `processors` have. The available
+/// time is that between the first and the last submission, and one mean time between submissions
+/// more, for the last job.
 ///
 /// `None` for fewer than two jobs, for jobs submitted all at once, or for no
 /// processors.
@@ -203,7 +197,7 @@ pub fn load(jobs: &[WorkloadJob], processors: u64) -> Option<f64> {
 }
 
 impl WorkloadSource {
-    /// Part of a line: what it is.
+    /// Describes the source, as part of a line.
     pub fn describe(&self) -> String {
         match self {
             Self::Log(path) => format!("log {}", path.display()),
@@ -227,8 +221,8 @@ impl WorkloadSource {
 }
 
 impl WorkloadOptions {
-    /// All jobs of `source` as they are, in one component each, without input;
-    /// ten complaints of each kind are kept.
+    /// All jobs of `source` as they are, in one component each, without input; ten complaints of
+    /// each kind are kept.
     pub fn new(source: WorkloadSource, seed: u64) -> Self {
         Self {
             source,
@@ -248,7 +242,7 @@ impl WorkloadOptions {
         }
     }
 
-    /// One line: everything that makes this workload what it is.
+    /// Describes in a line everything that determines this workload.
     pub fn describe(&self) -> String {
         let mut parts = vec![self.source.describe()];
         parts.extend(self.jobs_max.map(|jobs| format!("first {jobs} jobs")));

@@ -1,4 +1,4 @@
-//! Files that one job reads and no other.
+//! Files that a single job reads.
 
 use cospan_domain::ids::{InvalidId, LogicalName};
 use cospan_domain::units::Bytes;
@@ -9,29 +9,27 @@ use super::WorkloadJob;
 use crate::api::v1::Size;
 use crate::simulate::streams::stream;
 
-/// Files that one job reads and no other.
+/// Files that a single job reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnFiles {
     /// Their sizes: each entry is equally likely. Not empty.
     pub sizes: Vec<Bytes>,
-    /// At how many sites each lies, at least 1; at all sites if there are fewer.
+    /// Number of sites where each lies, at least 1; all sites if there are fewer.
     pub replicas: u32,
 }
 
 /// A file at a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnReplica {
-    /// Which file.
     pub name: LogicalName,
-    /// How large it is.
     pub size: Bytes,
-    /// The place of its site in the grid.
+    /// The index of its site in the grid.
     pub site: usize,
 }
 
 impl OwnFiles {
-    /// Names the file of each job as its input, and draws where it lies. With more
-    /// replicas a file is where it was with fewer, and elsewhere too.
+    /// Names the file of each job as its input, and draws its sites. With more replicas a file lies
+    /// where it was with fewer, and elsewhere too.
     ///
     /// # Errors
     /// Never: the names of jobs make names of files.
@@ -60,7 +58,7 @@ impl OwnFiles {
         Ok(replicas)
     }
 
-    /// Part of a line: what it does.
+    /// Describes the files, as part of a line.
     pub fn describe(&self) -> String {
         let sizes: Vec<String> = self
             .sizes

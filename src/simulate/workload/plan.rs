@@ -15,10 +15,10 @@ use super::{
 use crate::simulate::streams::stream;
 use cospan_simulator::logs::OnBad;
 
-/// All of a log.
+/// The whole of a log.
 const ALWAYS: (DurationMs, DurationMs) = (DurationMs::ZERO, DurationMs(u64::MAX));
 
-/// A job that can be placed, and how.
+/// A job that can be placed, with its components.
 struct Placeable {
     job: RawJob,
     components: Vec<u32>,
@@ -29,8 +29,8 @@ impl WorkloadOptions {
     /// count from `begin`.
     ///
     /// # Errors
-    /// An option is out of range, the log cannot be read, a job is bad and bad
-    /// jobs are refused, or no job is left.
+    /// An option is out of range, the log cannot be read, a job is bad and bad jobs are refused, or
+    /// no job is left.
     pub fn plan(&self, sites: &[u32], begin: Timestamp) -> Result<Workload, WorkloadError> {
         self.check()?;
         let processors: u64 = sites.iter().map(|site| u64::from(*site)).sum();
@@ -64,7 +64,7 @@ impl WorkloadOptions {
         Ok((raw, SourceNotes::default()))
     }
 
-    /// Splits jobs, and leaves out or refuses those without room.
+    /// Splits jobs, and leaves out or refuses those that do not fit.
     fn placeable(
         &self,
         raw: Vec<RawJob>,
@@ -175,7 +175,7 @@ impl WorkloadOptions {
     }
 }
 
-/// Later times for less load, earlier ones for more.
+/// Scales a time: later for less load, earlier for more.
 fn scaled(submitted: DurationMs, load_scale: f64) -> DurationMs {
     if load_scale == 1.0 {
         return submitted;

@@ -15,22 +15,17 @@ use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
 use cospan_simulator::models::poisson::PoissonArrivals;
 use cospan_simulator::models::{GeneratedJob, ModelParameterError};
 
-/// Shorter run times are raised to this one, and counted: logs hold jobs of no
-/// time at all, and a simulated job must end after it started.
+/// Shorter run times are raised to this one, and counted: logs have jobs of no time at all, and a
+/// simulated job must end after it started.
 pub const SHORTEST_RUN_TIME: DurationMs = DurationMs(1);
 
-/// Why a log gives nothing.
+/// The reason why a log gives no jobs.
 #[derive(Debug, Error)]
 pub enum SourceError {
-    /// It cannot be opened.
+    /// The log cannot be opened.
     #[error("cannot open the log {file}: {cause}; check its path")]
-    CannotOpen {
-        /// The log.
-        file: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// It cannot be read, or used.
+    CannotOpen { file: PathBuf, cause: io::Error },
+    /// The log cannot be read, or used.
     #[error(transparent)]
     Log(#[from] LogError),
 }
@@ -38,24 +33,24 @@ pub enum SourceError {
 /// A job as its source has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawJob {
-    /// Its number in the log, or from 1.
+    /// The number in the log, or from 1.
     pub(crate) number: u64,
     pub(crate) submitted: DurationMs,
     pub(crate) processors: u32,
     pub(crate) run_time: DurationMs,
     pub(crate) estimate: LogEstimate,
-    /// How many components, if its source says so.
+    /// The number of components, if the source gives it.
     pub(crate) components: Option<u32>,
 }
 
-/// What a source says about an estimate.
+/// An estimate in a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogEstimate {
-    /// A log has it.
+    /// The log has it.
     Given(DurationMs),
-    /// A log should have it.
+    /// The log should have it.
     Missing,
-    /// A model has none.
+    /// The model has none.
     NotModelled,
 }
 
@@ -79,7 +74,7 @@ impl RawJob {
         }
     }
 
-    /// With its submit time counted from `start`.
+    /// A job of a log with its submit time counted from `start`.
     fn logged(job: &SwfJob, start: DurationMs) -> Self {
         Self {
             number: job.number,
@@ -94,7 +89,7 @@ impl RawJob {
     }
 }
 
-/// The file opened for reading.
+/// Opens the file for reading.
 pub(crate) fn open(file: &Path) -> Result<File, SourceError> {
     File::open(file).map_err(|cause| SourceError::CannotOpen {
         file: file.into(),
@@ -102,7 +97,7 @@ pub(crate) fn open(file: &Path) -> Result<File, SourceError> {
     })
 }
 
-/// How to read a file of this name.
+/// The format and compression of a file with this name.
 pub(crate) fn reading(file: &Path, on_bad: OnBad) -> LogReading {
     LogReading {
         file: file.display().to_string(),

@@ -1,4 +1,4 @@
-//! How a job becomes components.
+//! The split of a job into components.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,17 +6,16 @@ use std::str::FromStr;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-/// The largest number of components of a job, however it is split.
+/// The largest number of components of a job, whatever its split.
 pub const COMPONENTS_MAX: u32 = 1000;
 
-/// How a job becomes components, at most [`COMPONENTS_MAX`]. They are as equal as can be: their sizes
-/// differ by at most one processor.
+/// The split of a job into components, at most [`COMPONENTS_MAX`]. They are as equal as possible:
+/// their sizes differ by at most one processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkloadSplit {
-    /// One component.
+    /// No split: a single component.
     None,
-    /// This many components, at least 1; fewer for jobs that have fewer
-    /// processors.
+    /// This many components, at least 1; fewer for jobs that have fewer processors.
     Into(u32),
     /// The fewest components of at most this many processors, at least 1.
     LargerThan(u32),
@@ -28,11 +27,11 @@ pub enum WorkloadSplit {
 /// The size of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobSize {
-    /// Processors in all, which a [`WorkloadSplit`] makes components of.
+    /// Total processors, which a [`WorkloadSplit`] divides into components.
     Whole(u32),
     /// Components that are given, whatever the [`WorkloadSplit`].
     Parts {
-        /// How many, at least 1.
+        /// The number of components, at least 1.
         count: u32,
         /// Processors of each, at least 1.
         each: u32,
@@ -40,7 +39,7 @@ pub enum JobSize {
 }
 
 impl JobSize {
-    /// Processors in all.
+    /// Total processors.
     pub fn processors(self) -> u32 {
         match self {
             Self::Whole(processors) => processors,
@@ -48,7 +47,7 @@ impl JobSize {
         }
     }
 
-    /// How many components are given.
+    /// The number of components, if they are given.
     pub(super) fn count(self) -> Option<u32> {
         match self {
             Self::Whole(_) => None,
@@ -110,7 +109,7 @@ impl WorkloadSplit {
             .collect()
     }
 
-    /// Part of a line: what it does.
+    /// Describes the split, as part of a line.
     pub fn describe(&self) -> String {
         match self {
             Self::None => "not split".into(),

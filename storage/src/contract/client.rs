@@ -1,4 +1,4 @@
-//! Appends and waits for outcomes, as an actor would.
+//! A client that appends and waits for outcomes, as an actor would.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -16,12 +16,12 @@ use crate::port::{
 /// Longest time that anything may take before the case fails.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// An opened store and what it reported.
+/// An opened store with its reports.
 pub struct ContractClient {
     pub journal: Arc<dyn Journal>,
     pub epoch: Epoch,
     pub instance: InstanceId,
-    /// What was shown while opening.
+    /// Values that were loaded while opening.
     pub loaded: Vec<Stored>,
     reports: Receiver<CommitReport>,
     decided: BTreeMap<UnitToken, AppendOutcome>,
@@ -92,14 +92,14 @@ impl ContractClient {
         self.decided[&token].clone()
     }
 
-    /// Takes every report that is there already.
+    /// Handles every report that is already there.
     pub fn take_all(&mut self) {
         while let Ok(report) = self.reports.try_recv() {
             self.take(report);
         }
     }
 
-    /// Waits until the store fails, and says why.
+    /// Waits until the store fails, and returns the reason.
     pub fn fatal(&mut self) -> String {
         loop {
             match self
@@ -126,12 +126,12 @@ impl ContractClient {
         }
     }
 
-    /// What is decided so far.
+    /// Returns the outcome of a unit, if it is decided.
     pub fn decided(&self, token: UnitToken) -> Option<&AppendOutcome> {
         self.decided.get(&token)
     }
 
-    /// Appends and waits.
+    /// Appends and waits for the outcome.
     pub fn run(&mut self, changes: Vec<KeyChange>) -> AppendOutcome {
         let token = self.append(changes);
         self.outcome(token)
@@ -145,7 +145,7 @@ impl ContractClient {
         }
     }
 
-    /// Everything below a prefix.
+    /// Returns everything below a prefix.
     pub fn scan(&self, prefix: &str) -> Vec<Stored> {
         let mut found = Vec::new();
         let visit = &mut |stored| {
@@ -156,7 +156,7 @@ impl ContractClient {
         found
     }
 
-    /// Everything below a prefix, as text.
+    /// Returns everything below a prefix, as text.
     pub fn texts(&self, prefix: &str) -> Vec<(String, u64, String)> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         self.scan(prefix)
@@ -191,7 +191,7 @@ pub fn delete_if(key: &str, version: u64) -> KeyChange {
     }
 }
 
-/// How a scan shows a key.
+/// Returns a key in the form of [`Client::texts`].
 pub fn shown(key: &str, version: u64, value: &str) -> (String, u64, String) {
     (key.into(), version, value.into())
 }

@@ -1,4 +1,4 @@
-//! In which order units are decided and answered.
+//! The order in which units are decided and answered.
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 

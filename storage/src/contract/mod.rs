@@ -1,4 +1,4 @@
-//! What every store must do. A backend passes if [`contract_tests!`] of it does.
+//! The contract of every store. A backend passes if [`contract_tests!`] of it does.
 //!
 //! [`contract_tests!`]: crate::contract_tests
 
@@ -29,17 +29,17 @@ pub use units::*;
 
 use crate::port::{Opened, Sink, StoreError, Stored};
 
-/// A place of its own for one store, that can be opened again and again.
+/// A place for one store that can be opened again and again.
 pub trait Subject {
-    /// Opens the store there, and shows to `load` whatever was committed before.
+    /// Opens the store, and passes all committed values to `load`.
     ///
     /// # Errors
     /// As for [`crate::open_and_load`].
     fn open(&self, sink: Sink, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError>;
 }
 
-/// The kind of the file system that holds `path`, from `/proc/mounts`. What is
-/// to be shown about durability must not be shown on one that lives in memory.
+/// Returns the kind of the file system that holds `path`, from `/proc/mounts`. Durability must not
+/// be tested on one that lives in memory.
 pub fn file_system_of(path: &Path) -> String {
     let path = path.canonicalize().unwrap();
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap();

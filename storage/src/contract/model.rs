@@ -65,7 +65,7 @@ fn draw_unit(random: &mut StdRng, model: &StoreModel) -> Vec<KeyChange> {
     unit.into_values().collect()
 }
 
-/// The key in conflict, else the unit is applied.
+/// Applies a unit. Returns the key in conflict instead, if there is one.
 fn apply(model: &mut StoreModel, unit: &[KeyChange]) -> Option<Key> {
     let version = |model: &StoreModel, key: &Key| Version(model.get(key).map_or(0, |(v, _)| *v));
     let wrong = unit.iter().find(|change| {

@@ -1,4 +1,4 @@
-//! Reading.
+//! Scans.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub fn a_scan_of_everything_shows_one_moment_while_writing_goes_on(subject: &dyn
     shows_one_moment(subject, "");
 }
 
-/// While a scan stands at its first key, every kind of change happens behind it.
+/// Makes every kind of change behind a scan that stands at its first key.
 fn shows_one_moment(subject: &dyn Subject, prefix: &str) {
     const KEYS: usize = 1_000;
     let mut client = ContractClient::open(subject);

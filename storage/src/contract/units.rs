@@ -1,4 +1,4 @@
-//! What a single unit does.
+//! The effect of a single unit.
 
 use super::Subject;
 use super::client::{ContractClient, delete_if, put, put_if, shown};

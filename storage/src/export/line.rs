@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::port::{Key, Stored, Version};
 
-/// The shape of the stream.
+/// Version of the stream.
 pub(crate) const STREAM: u32 = 1;
 
 /// The first line.
@@ -25,11 +25,11 @@ pub(crate) struct ExportEnd {
     pub(crate) end: u64,
     #[serde(default)]
     pub(crate) damaged: u64,
-    /// Of all bytes before this line.
+    /// Hash of all bytes before this line.
     pub(crate) blake3: String,
 }
 
-/// Bytes as they are read best.
+/// Bytes in the form that is easiest to read.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ExportBytes {
@@ -55,7 +55,7 @@ impl ExportBytes {
     }
 }
 
-/// One value.
+/// A line with one value.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ExportLine {
     key: ExportBytes,

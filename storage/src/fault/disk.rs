@@ -1,4 +1,4 @@
-//! The disk and what may go wrong with it.
+//! The disk and its faults.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,26 +8,26 @@ use rand::{Rng, SeedableRng};
 
 use crate::memory::MemoryValues;
 
-/// What strikes one commit. All but `Slow` end the journal that is told.
+/// A fault of one commit. All but `Slow` end the journal that gets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskFault {
     /// The write fails after a share of it (in 1/256) has reached the disk.
     WriteError {
-        /// That share.
+        /// Share that is written, in 1/256.
         written: u8,
     },
-    /// All is written, the sync fails. Whether the disk has it then, nobody is told.
+    /// Everything is written, but the sync fails. Nobody learns whether it is on the disk.
     SyncError {
-        /// Whether it does.
+        /// True if it is on the disk.
         kept: bool,
     },
-    /// The power goes between write and sync: of what was not synced a share
-    /// (in 1/256) survives, so that the last commit is lost or torn.
+    /// The power goes between write and sync: a share (in 1/256) of what was not synced survives,
+    /// so the last commit is lost or torn.
     PowerCut {
-        /// That share.
+        /// Share that survives, in 1/256.
         kept: u8,
     },
-    /// The disk is full: nothing more fits.
+    /// The disk is full.
     Full,
     /// The commit succeeds after this time.
     Slow {
@@ -42,20 +42,20 @@ pub struct FaultDisk(Arc<Mutex<DiskState>>);
 
 #[derive(Debug, Default)]
 pub(super) struct DiskState {
-    /// What was read at the last opening, so that nothing is read twice.
+    /// Values read at the last opening, so that nothing is read twice.
     pub(super) read: MemoryValues,
-    /// How long the log of that was.
+    /// Length of their log, in bytes.
     pub(super) read_bytes: usize,
     /// Frames since then that survive anything.
     pub(super) durable: Vec<u8>,
-    /// Bytes that survive the process, but not the power.
+    /// Bytes that survive the process, but not a power cut.
     pub(super) written: Vec<u8>,
     faults: BTreeMap<u64, DiskFault>,
     always_us: u64,
     capacity_bytes: Option<usize>,
     commits: u64,
     struck: Vec<DiskFault>,
-    /// Raised by every opening: a journal of an earlier one writes no more.
+    /// Incremented by every opening: a journal of an earlier one cannot write any more.
     pub(super) opening: u64,
 }
 
@@ -64,15 +64,14 @@ impl FaultDisk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a fault strike the commit that comes after `commits` more.
+    /// Plans a fault for the commit that comes after `commits` more.
     pub fn strike_after(&self, commits: u64, fault: DiskFault) {
         let mut state = self.state();
         let at = state.commits + commits;
         state.faults.insert(at, fault);
     }
 
-    /// Draws faults for the next `commits` commits: each is struck with the
-    /// probability `rate`.
+    /// Draws faults for the next `commits` commits: each has one with probability `rate`.
     pub fn strike_by_chance(&self, seed: u64, commits: u64, rate: f64) {
         let mut random = StdRng::seed_from_u64(seed);
         for ahead in 0..commits {
@@ -97,29 +96,29 @@ impl FaultDisk {
         }
     }
 
-    /// Every commit takes this long, in microseconds.
+    /// Makes every commit take this long, in microseconds.
     pub fn be_slow(&self, us: u64) {
         self.state().always_us = us;
     }
 
-    /// The disk holds no more than this; `None` for no bound.
+    /// Limits the size of the disk; `None`: no limit.
     pub fn set_capacity(&self, bytes: Option<usize>) {
         self.state().capacity_bytes = bytes;
     }
 
-    /// Nothing that was to strike does any more, and there is room for everything.
+    /// Removes all planned faults, and the limit of the size.
     pub fn spare(&self) {
         let mut state = self.state();
         state.faults.clear();
         state.capacity_bytes = None;
     }
 
-    /// Faults that struck so far.
+    /// Returns the faults that took effect so far.
     pub fn struck(&self) -> Vec<DiskFault> {
         self.state().struck.clone()
     }
 
-    /// The power goes now: of what is not synced a share (in 1/256) survives.
+    /// Cuts the power: a share (in 1/256) of what is not synced survives.
     pub fn cut_power(&self, kept: u8) {
         self.state().cut_power(kept);
     }
@@ -131,7 +130,7 @@ impl DiskState {
         self.opening += 1;
     }
 
-    /// What happens to the next commit, of so many bytes.
+    /// Returns the fault of the next commit, which has this many bytes.
     pub(super) fn next_fault(&mut self, bytes: usize) -> Option<DiskFault> {
         let fault = self.faults.remove(&self.commits);
         self.commits += 1;
@@ -149,7 +148,7 @@ impl DiskState {
     }
 }
 
-/// A share of a length, in 1/256.
+/// Returns a share of a length, in 1/256.
 pub(super) fn share(length: usize, of_256: u8) -> usize {
     length * usize::from(of_256) / 256
 }

@@ -1,4 +1,4 @@
-//! Bytes by key, as replayed from the log on the disk.
+//! Bytes by key, replayed from the log on the disk.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,10 +9,10 @@ use crate::engine::{Engine, EngineReader, See, Txn, Visit, Writes};
 use crate::memory::{MemoryValues, apply, show};
 use crate::port::{Key, StoreError, StoreSize};
 
-/// How the disk is called in messages.
+/// Name of the disk in messages.
 pub(super) const PLACE: &str = "the fault disk";
 
-/// One user of a [`FaultDisk`].
+/// The engine of one user of a [`FaultDisk`].
 pub(super) struct FaultEngine {
     disk: FaultDisk,
     values: Arc<Mutex<MemoryValues>>,
@@ -21,8 +21,8 @@ pub(super) struct FaultEngine {
 }
 
 impl FaultEngine {
-    /// Reads the log. What was written but not synced is still there, unless
-    /// the power went; an incomplete commit at its end is cut off.
+    /// Reads the log. Unsynced writes are still there, unless the power was cut; an incomplete
+    /// commit at the end is cut off.
     pub(super) fn open(disk: &FaultDisk, waits: bool) -> Result<Self, StoreError> {
         let mut state = disk.state();
         let DiskState {
@@ -152,7 +152,7 @@ impl EngineReader for FaultReader {
     }
 }
 
-/// A commit in the log: length and checksum of what follows, then the writes.
+/// Encodes a commit for the log: length and checksum of what follows, then the writes.
 fn frame(writes: &Writes) -> Vec<u8> {
     let mut body = Vec::new();
     for (key, bytes) in writes {
@@ -170,7 +170,8 @@ fn put(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend_from_slice(bytes);
 }
 
-/// The writes of the first commit in a log, and its length; `None` if it is not whole.
+/// Reads the first commit in a log, and returns its writes and its length; `None` if it is not
+/// whole.
 fn read_frame(log: &[u8]) -> Option<(Writes, usize)> {
     let (crc, mut rest) = log.split_at_checked(4)?;
     let body = take(&mut rest)?;

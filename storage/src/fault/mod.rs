@@ -1,7 +1,7 @@
-//! A store on a disk that fails as it is told to: for tests, and for chaos runs.
+//! A store on a disk with planned faults: for tests, and for chaos runs.
 //!
-//! The disk is a log in memory with a part that is durable and a part that is
-//! only written. It outlives the journals on it, as a disk outlives processes.
+//! The disk is a log in memory with a durable part and a part that is only written. It outlives the
+//! journals on it, as a real disk outlives processes.
 
 mod disk;
 mod engine;
@@ -19,11 +19,11 @@ use crate::grouped::{GroupLimits, Grouped, Unattended};
 use crate::inline::Inline;
 use crate::port::{Opened, Sink, StoreError, Stored};
 
-/// Opens the store on a disk, decided in-line and without waiting: a slow disk
-/// only says how long it would have taken.
+/// Opens the store on a disk, decided in-line and without waiting: a slow disk only reports how
+/// long it would have taken.
 ///
 /// # Errors
-/// What is left on the disk is damaged, or a fault strikes.
+/// Fails if the content of the disk is damaged, or by a planned fault.
 pub fn open(
     disk: &FaultDisk,
     instance: InstanceId,
@@ -43,8 +43,8 @@ pub fn open(
     Ok(Opened::new(Arc::new(journal), begun))
 }
 
-/// Opens the store on a disk with a thread of its own, as sled and redb are:
-/// a slow disk takes its time.
+/// Opens the store on a disk with a thread of its own, like sled and redb: a slow disk really takes
+/// its time.
 ///
 /// # Errors
 /// As for [`open`].

@@ -1,4 +1,4 @@
-//! What waits for the journal's thread.
+//! Units that wait for the journal's thread.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,8 +7,7 @@ use std::time::Duration;
 use super::GroupLimits;
 use crate::judge::PendingUnit;
 
-/// Units in the order of append. How many may wait is the business of those who
-/// append: each has its own bound.
+/// Units in the order of append. Their number is not limited here: each appender has its own bound.
 pub(super) struct AppendQueue {
     state: Mutex<AppendQueueState>,
     wake: Condvar,
@@ -50,8 +49,8 @@ impl AppendQueue {
         }
     }
 
-    /// The next group, an empty one if none comes for a while; `None` once the queue is closed
-    /// and empty.
+    /// Returns the next group, an empty one if none comes for a while; `None` once the queue is
+    /// closed and empty.
     pub(super) fn take(&self) -> Option<Vec<PendingUnit>> {
         let mut state = self.state();
         while state.waiting.is_empty() {

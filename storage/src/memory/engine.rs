@@ -1,4 +1,4 @@
-//! A journal's engine over bytes in memory.
+//! An engine over bytes in memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,12 +6,12 @@ use super::MemoryValues;
 use crate::engine::{Engine, EngineReader, See, Txn, Visit, Writes};
 use crate::port::{Key, StoreError, StoreSize};
 
-/// What outlives a journal in memory.
+/// The data of a store in memory, which outlive its journal.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryDisk(Arc<Mutex<MemoryValues>>);
 
 impl MemoryDisk {
-    /// A disk of its own with what this one has now.
+    /// Copies the disk with its present content.
     pub fn copy(&self) -> Self {
         Self(Arc::new(Mutex::new(self.values().clone())))
     }
@@ -21,7 +21,7 @@ impl MemoryDisk {
     }
 }
 
-/// One user of a [`MemoryDisk`].
+/// The engine of one user of a [`MemoryDisk`].
 #[derive(Debug)]
 pub(crate) struct MemoryEngine(MemoryDisk);
 

@@ -21,17 +21,16 @@ use crate::port::{Opened, Sink, StoreError, Stored};
 /// Most units that are decided together.
 const MAX_UNITS: usize = 512;
 
-/// Opens a store in memory. What was committed stays with `disk`: opening it
-/// again finds it, with the next epoch, and fences off whoever had it before.
-/// `instance` is used if the store is new.
+/// Opens a store in memory. Committed values stay on `disk`: opening it again finds them, with the
+/// next epoch, and fences off the former owner. `instance` is used if the store is new.
 ///
 /// # Errors
-/// None but those of a damaged store, which memory never is.
+/// Fails only if the store is damaged, which memory never is.
 pub fn open(disk: &MemoryDisk, instance: InstanceId, sink: Sink) -> Result<Opened, StoreError> {
     open_and_load(disk, instance, sink, &mut |_| {})
 }
 
-/// Like [`open`], and shows every value that the store holds.
+/// Opens a store like [`open`], and passes every stored value to `load`.
 ///
 /// # Errors
 /// As for [`open`].

@@ -1,8 +1,8 @@
 //! Bytes by key, in order.
 //!
-//! Nearly all keys are those of jobs, and those of one job differ in their ends only. So
-//! they lie together, and are found by how they begin, as a number: numbers are compared
-//! and hashed far faster than bytes.
+//! Nearly all keys are those of jobs, and the keys of one job differ only in their ends. So they
+//! lie together, and are found by their beginning, as a number: numbers are compared and hashed far
+//! faster than bytes.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
@@ -13,7 +13,7 @@ use crate::port::Key;
 /// Longest beginning: as long as `j/` and the number of a job.
 const BEGINNING: usize = 18;
 
-/// How a key begins, filled up with zeros, and how long that is: in the order of keys.
+/// The beginning of a key, padded with zeros, and its length: in the order of keys.
 type Beginning = (u128, u16, u8);
 
 fn beginning(key: &[u8]) -> Beginning {
@@ -31,11 +31,11 @@ fn beginning(key: &[u8]) -> Beginning {
     )
 }
 
-/// The rest of a key. Nearly all are short, and lie where they are compared, as numbers: to
-/// follow a pointer for each would take longer than all else.
+/// The rest of a key. Nearly all rests are short, and are stored inline as numbers: following a
+/// pointer for each would take longer than everything else.
 #[derive(Debug, Clone)]
 enum KeyTail {
-    /// Filled up with zeros, as a number in the order of the bytes, and how long it is.
+    /// Padded with zeros, as a number in the order of the bytes, with its length.
     Short(u128, u8),
     Long(Box<[u8]>),
 }
@@ -62,7 +62,7 @@ impl KeyTail {
         }
     }
 
-    /// The order of the bytes.
+    /// Compares in the order of the bytes.
     fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
             (KeyTail::Short(ours, length), KeyTail::Short(theirs, other)) => {
@@ -73,7 +73,7 @@ impl KeyTail {
     }
 }
 
-/// Where an end is among those that begin alike, or would be.
+/// Finds the place of an end among those with the same beginning.
 fn place(alike: &[(KeyTail, Box<[u8]>)], end: &KeyTail) -> Result<usize, usize> {
     alike.binary_search_by(|(other, _)| other.compare(end))
 }
@@ -85,7 +85,7 @@ fn bytes_of((high, low, length): Beginning) -> Vec<u8> {
     bytes
 }
 
-/// The ends of keys that begin alike, in order, with what is stored under them.
+/// The ends of keys with the same beginning, in order, with the values.
 type Alike = Vec<(KeyTail, Box<[u8]>)>;
 
 /// Mixes the few numbers of a beginning: nobody chooses keys to do harm.
@@ -94,7 +94,8 @@ struct Mixer(u64);
 
 impl Mixer {
     fn mix(&mut self, number: u64) {
-        // The odd number next to 2^64 divided by the golden ratio spreads what differs little.
+        // The odd number next to 2^64 divided by the golden ratio spreads numbers that differ
+        // little.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         self.0 = (self.0.rotate_left(23) ^ number).wrapping_mul(SPREAD);
     }
@@ -127,12 +128,12 @@ impl Hasher for Mixer {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MemoryValues {
     alike: HashMap<Beginning, Alike, BuildHasherDefault<Mixer>>,
-    /// How they begin, in order: only who reads many asks for that.
+    /// Beginnings in order: needed only to read many keys.
     order: BTreeSet<Beginning>,
 }
 
 impl MemoryValues {
-    /// What is stored under a key.
+    /// Returns the bytes under a key.
     pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
         let alike = self.alike.get(&beginning(key))?;
         let at = place(alike, &KeyTail::of(key)).ok()?;
@@ -168,7 +169,7 @@ impl MemoryValues {
         }
     }
 
-    /// What begins with `prefix`, in order.
+    /// Returns everything that begins with `prefix`, in order.
     pub(crate) fn below(&self, prefix: &[u8]) -> Vec<(Key, Box<[u8]>)> {
         let (head, tail) = prefix.split_at(prefix.len().min(BEGINNING));
         let mut found = Vec::new();
@@ -185,7 +186,7 @@ impl MemoryValues {
             goes_on
         };
         match head.len() {
-            // All such keys begin alike.
+            // All such keys have the same beginning.
             BEGINNING => drop(add(&beginning(prefix))),
             _ => drop(self.order.range(beginning(prefix)..).all(add)),
         }

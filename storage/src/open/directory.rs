@@ -1,4 +1,4 @@
-//! The directory of a store: private, and of one process at a time.
+//! The directory of a store: private, and used by one process at a time.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -12,7 +12,7 @@ use crate::port::StoreError;
 
 pub(super) const LOCK_FILE: &str = "lock";
 
-/// A directory that no other process has; the lock goes when this is dropped.
+/// A directory that no other process has; the lock is released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct LockedDirectory {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct LockedDirectory {
 }
 
 impl LockedDirectory {
-    /// Makes the directory if it is missing, keeps others out, and locks it.
+    /// Makes the directory if it is missing, makes it private, and locks it.
     pub(crate) fn prepare(path: &Path, lock_wait: Duration) -> Result<Self, StoreError> {
         create(path)?;
         let lock_path = path.join(LOCK_FILE);
@@ -48,12 +48,12 @@ impl LockedDirectory {
         &self.path
     }
 
-    /// The path for messages.
+    /// Returns the path for messages.
     pub(crate) fn place(&self) -> String {
         text(&self.path)
     }
 
-    /// The name of something in it besides the lock.
+    /// Returns the name of an entry other than the lock.
     pub(crate) fn first_entry(&self) -> Result<Option<String>, StoreError> {
         let entries =
             fs::read_dir(&self.path).map_err(|source| io_error(&self.path, "read", source))?;
@@ -62,7 +62,7 @@ impl LockedDirectory {
         Ok(names.find(|name| name != LOCK_FILE))
     }
 
-    /// Removes what has such a name, but not the lock, as far as possible.
+    /// Removes the entries with such names, but not the lock, as far as possible.
     pub(crate) fn clear(&self, is_meant: impl Fn(&OsStr) -> bool) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -70,7 +70,7 @@ impl LockedDirectory {
                 continue;
             }
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            // What stays is named by whoever finds it next: an import, or the engine.
+            // Whatever stays is reported by the next user: an import, or the engine.
             let _ = if is_directory {
                 fs::remove_dir_all(entry.path())
             } else {
@@ -95,7 +95,7 @@ impl LockedDirectory {
     }
 }
 
-/// Whether it is a marker that was being written when its process died.
+/// Returns true for a marker that was still being written when its process died.
 fn is_half_made(name: &OsStr) -> bool {
     let begin = format!(".{}.", marker::FILE);
     cospan_durable::is_half_made(name) && name.as_encoded_bytes().starts_with(begin.as_bytes())
@@ -114,7 +114,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
             if mode & 0o077 == 0 {
                 return Ok(());
             }
-            // Whoever made a directory for something else keeps its mode.
+            // A directory that was made for something else keeps its mode.
             if !path.join(marker::FILE).is_file() {
                 return Err(unusable(&format!(
                     "others can look into it (mode {mode:03o}), and it has no store yet; run \
@@ -140,7 +140,7 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     cospan_durable::sync_directory(path).map_err(|source| io_error(path, "made durable", source))
 }
 
-/// The error for something that failed at `path`; a full disk has its own.
+/// Makes the error for something that failed at `path`; a full disk has its own.
 pub(crate) fn io_error(path: &Path, action: &'static str, source: io::Error) -> StoreError {
     match source.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::Full { path: text(path) },

@@ -1,9 +1,9 @@
-//! A small file outside of the store's directory: how far the store has come.
+//! A small file outside of the store's directory that states how far the store has come.
 //!
-//! It goes forward behind every group and in front of its report, without a sync: a process
-//! that dies leaves it exact. Every second, and before a new block of job ids is used, it is
-//! synced: a power cut leaves it at most a second behind, and never behind a job id. It has two
-//! halves, written by turns, so that one of them is whole whatever happens.
+//! It is written after every group and before its report, without a sync: a process that dies
+//! leaves it exact. Every second, and before a new block of job ids is used, it is synced: a power
+//! cut leaves it at most a second behind, and never behind a job id. It has two halves, written in
+//! turn, so that one of them is always whole.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
@@ -18,12 +18,12 @@ use super::{io_error, patiently, sync_directory};
 use crate::floor::{KnownFloor, StoreFloor};
 use crate::port::StoreError;
 
-/// The shape of the file that this program writes.
+/// Version of the file that this program writes.
 const SHAPE: u32 = 1;
-/// A half: no disk writes a part of so few bytes.
+/// Size of a half: no disk writes only a part of so few bytes.
 const HALF_BYTES: usize = 512;
 
-/// What a half says.
+/// The content of a half.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Half {
     cospan_floor: u32,
@@ -32,14 +32,14 @@ struct Half {
     seq: u64,
     next_job: u64,
     live_jobs: u64,
-    /// Counts how often the file was written.
+    /// Number of writes of the file.
     written: u64,
     #[serde(default)]
     checksum: u32,
 }
 
 impl Half {
-    /// Over everything but itself.
+    /// Computes the checksum of everything except itself.
     fn checksum(&self) -> u32 {
         let text = format!(
             "{} {} {} {} {} {} {}",
@@ -64,7 +64,7 @@ impl Half {
     }
 }
 
-/// What the file says of a store.
+/// The content of the file.
 #[derive(Debug, Clone)]
 pub(crate) struct KeptFloor {
     pub(crate) instance: InstanceId,
@@ -72,7 +72,7 @@ pub(crate) struct KeptFloor {
     written: u64,
 }
 
-/// The file, of one process at a time.
+/// The open file, used by one process at a time.
 #[derive(Debug)]
 pub(crate) struct FloorFile {
     file: File,
@@ -82,7 +82,7 @@ pub(crate) struct FloorFile {
 }
 
 impl FloorFile {
-    /// Opens the file, or makes it.
+    /// Opens the file, creating it if needed.
     pub(crate) fn open(path: &Path, lock_wait: Duration) -> Result<Self, StoreError> {
         let failed = |source| io_error(path, "opened as the store's floor", source);
         let file = OpenOptions::new()
@@ -110,7 +110,7 @@ impl FloorFile {
         })
     }
 
-    /// What the file says, if there is one; whoever uses it goes on.
+    /// Reads the file, if there is one; its user is not disturbed.
     pub(crate) fn look(path: &Path) -> Result<Option<KeptFloor>, StoreError> {
         match File::open(path) {
             Ok(file) => read(path, &file),
@@ -119,7 +119,7 @@ impl FloorFile {
         }
     }
 
-    /// Makes it the floor of another store, or of one that goes on from another place; durable.
+    /// Makes it the floor of another store, or of one that continues from another place; durable.
     pub(crate) fn reset(
         &mut self,
         instance: InstanceId,
@@ -141,7 +141,7 @@ impl FloorFile {
         }
     }
 
-    /// Goes forward.
+    /// Writes a new floor.
     pub(crate) fn advance(
         &mut self,
         instance: InstanceId,
@@ -169,14 +169,14 @@ impl FloorFile {
         write().map_err(|source| io_error(&self.path, "written as the store's floor", source))
     }
 
-    /// Makes it durable.
+    /// Makes the file durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         let synced = self.file.sync_data();
         synced.map_err(|source| io_error(&self.path, "made durable", source))
     }
 }
 
-/// The newer of the halves that are whole; `None` if nothing was ever written.
+/// Returns the newer of the halves that are whole; `None` if nothing was ever written.
 fn read(path: &Path, file: &File) -> Result<Option<KeptFloor>, StoreError> {
     let damaged = |problem: String| StoreError::FloorDamaged {
         path: path.display().to_string(),

@@ -1,5 +1,5 @@
-//! What looks after the surroundings of a store while it is in use: its marker, its floor, and
-//! whether it is still where it was.
+//! Keeps the surroundings of a store while it is in use: its marker, its floor, and the check that
+//! it is still where it was.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,9 @@ use crate::floor::JobTally;
 use crate::grouped::Attendant;
 use crate::port::StoreError;
 
-/// The floor is at most so far behind after a power cut.
+/// Longest time by which the floor is behind after a power cut.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
-/// See the module.
 pub(super) struct Keeper {
     directory: LockedDirectory,
     marker: Marker,
@@ -26,7 +25,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Of a store that was just opened; writes marker and floor.
+    /// Begins to keep a store that was just opened; writes marker and floor.
     pub(super) fn begin(
         directory: LockedDirectory,
         marker: Marker,
@@ -89,9 +88,9 @@ impl Attendant for Keeper {
     }
 
     fn closed(&mut self) {
-        // Only lower bounds: without them less is noticed, nothing is lost.
+        // These are only lower bounds: without them less is noticed, but nothing is lost.
         let _ = self.sync();
-        // A marker that is written anew would lie in the place of another store.
+        // A new marker would lie in the place of another store.
         if self.places.look().is_ok() {
             let _ = self.marker.write(&self.directory);
         }

@@ -1,9 +1,8 @@
-//! A small file beside the engine's: what this directory is, and what its store
-//! has reached at least.
+//! A small file beside the engine's: it identifies the directory, and states the least that its
+//! store has reached.
 //!
-//! An engine whose files were cut to nothing opens as a new, empty one. With
-//! the marker that is noticed, and so is the loss of anything that was durable
-//! at the last opening or at the last close in good order.
+//! An engine whose files were truncated opens as a new, empty one. The marker reveals that, and
+//! also the loss of anything that was durable at the last opening or at the last orderly close.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,14 +19,14 @@ use crate::port::StoreError;
 
 pub(super) const FILE: &str = "cospan-store.json";
 
-/// What the file says.
+/// The content of the marker.
 #[derive(Debug, Clone)]
 pub(crate) struct Marker {
     engine: String,
     pub(crate) instance: InstanceId,
     pub(crate) epoch: Epoch,
     pub(crate) seq: Seq,
-    /// Control planes of which this one took a store over by an import; they are no more.
+    /// Control planes whose stores this one took over by an import; they exist no more.
     pub(crate) former: Vec<InstanceId>,
 }
 
@@ -45,7 +44,7 @@ struct File {
 }
 
 impl File {
-    /// Over everything that the store depends on.
+    /// Computes the checksum of everything that the store depends on.
     fn checksum(&self) -> u32 {
         let text = format!(
             "{} {} {} {} {}",
@@ -56,7 +55,7 @@ impl File {
 }
 
 impl Marker {
-    /// Reads it; `None` if the directory has no store yet.
+    /// Reads the marker; `None` if the directory has no store yet.
     pub(crate) fn read(directory: &LockedDirectory) -> Result<Option<Self>, StoreError> {
         let path = directory.path().join(FILE);
         let damaged = |problem: String| StoreError::Damaged {
@@ -107,12 +106,12 @@ impl Marker {
         }))
     }
 
-    /// Whether a directory has one, or files of an engine.
+    /// Returns true if a directory has a marker, or files of an engine.
     pub(crate) fn is_in(path: &Path) -> bool {
         path.join(FILE).exists() || leftover(path).is_some()
     }
 
-    /// One for a store that is already whole.
+    /// Makes a marker for a store that is already whole.
     pub(crate) fn new(engine: EngineKind, instance: InstanceId, epoch: Epoch, seq: Seq) -> Self {
         Self {
             engine: engine.as_str().into(),
@@ -123,12 +122,12 @@ impl Marker {
         }
     }
 
-    /// One of the same store, which has come so far.
+    /// Makes a marker of the same store with this progress.
     pub(crate) fn at(self, epoch: Epoch, seq: Seq) -> Self {
         Self { epoch, seq, ..self }
     }
 
-    /// What it knows of the store.
+    /// Returns what the marker knows of the store.
     pub(crate) fn known(&self, directory: &LockedDirectory) -> KnownFloor {
         let floor = StoreFloor {
             epoch: self.epoch,
@@ -141,21 +140,21 @@ impl Marker {
         }
     }
 
-    /// Removes what an engine left that was being made for the first time when its process died, or
-    /// the power was cut: nothing was ever in it, and it may be half a store. Not if anybody knows
-    /// better: the marker may be an old one, and the store long in use.
+    /// Removes what an engine left that was being created for the first time when its process died,
+    /// or the power was cut: nothing was ever in it, and it may be half a store. Keeps it if
+    /// anything shows otherwise: the marker may be an old one, and the store long in use.
     pub(crate) fn discard_unused(&self, directory: &LockedDirectory, known: Option<Epoch>) {
         if self.epoch == Epoch(0) && known.unwrap_or_default() == Epoch(0) {
             directory.clear(is_of_engine);
         }
     }
 
-    /// The engine that it names, if this program has it.
+    /// Returns the engine that the marker names, if this program has it.
     pub(crate) fn engine(&self) -> Option<EngineKind> {
         EngineKind::from_name(&self.engine)
     }
 
-    /// Writes the first one, before the engine has anything.
+    /// Writes the first marker, before the engine has any files.
     pub(crate) fn create(
         directory: &LockedDirectory,
         engine: EngineKind,
@@ -185,7 +184,7 @@ impl Marker {
         written.map_err(|source| io_error(directory.path(), "marked as a store", source))
     }
 
-    /// Whether the store is of this engine.
+    /// Checks that the store is of this engine.
     pub(crate) fn expect_engine(
         &self,
         directory: &LockedDirectory,
@@ -201,7 +200,7 @@ impl Marker {
         })
     }
 
-    /// Whether marker and engine speak of the same store.
+    /// Checks that marker and engine are of the same store.
     pub(crate) fn check_instance(
         &self,
         directory: &LockedDirectory,
@@ -220,13 +219,13 @@ impl Marker {
     }
 }
 
-/// Whether an engine gives this name to what it makes.
+/// Returns true for a name that an engine gives to its files.
 fn is_of_engine(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     matches!(name, b"db" | b"conf" | b"blobs" | b"redb") || name.starts_with(b"snap.")
 }
 
-/// A file of an engine in a directory without a marker.
+/// Returns a file of an engine in a directory without a marker.
 fn leftover(directory: &Path) -> Option<&'static str> {
     ["db", "conf", "redb"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! Whether a store is still where it was when it was opened.
+//! Checks that a store is still where it was when it was opened.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -14,15 +14,15 @@ type Identity = (u64, u64);
 /// The directory and the files of a store, as they were at its opening.
 pub(super) struct StorePlaces {
     each: Vec<StorePlace>,
-    /// What the directory lies in: a store that is gone is told from one that cannot be reached
-    /// by whether this is there.
+    /// The parent of the directory. If it is there, a missing store is gone rather than out of
+    /// reach.
     above: Option<PathBuf>,
 }
 
 struct StorePlace {
     path: PathBuf,
     identity: Identity,
-    /// Tells whether it still has a name anywhere.
+    /// Open file, to check whether it still has a name anywhere.
     file: File,
 }
 
@@ -50,8 +50,8 @@ impl StorePlaces {
     }
 
     /// # Errors
-    /// [`StoreError::Vanished`]: what is written now goes nowhere. [`StoreError::Unseen`]: that
-    /// cannot be told now.
+    /// Fails with [`StoreError::Vanished`] if writes would be lost, or with [`StoreError::Unseen`]
+    /// if that cannot be checked now.
     pub(super) fn look(&self) -> Result<(), StoreError> {
         self.each
             .iter()
@@ -66,7 +66,7 @@ impl StorePlaces {
             })
     }
 
-    /// Whether what gave this error is certainly not there, rather than out of reach.
+    /// Returns true if the place that gave this error is certainly gone, rather than out of reach.
     fn is_gone(&self, error: &io::Error) -> bool {
         let is_reached = || self.above.as_ref().is_some_and(|above| above.exists());
         self.each.iter().any(StorePlace::is_removed)

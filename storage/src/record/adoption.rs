@@ -1,5 +1,5 @@
-//! Records of another control plane, as the one that takes them over keeps them: each
-//! attempt says who made it, because its tag at the site does.
+//! Takes over records of another control plane: each attempt keeps the instance that made it,
+//! because its tag at the site contains it.
 
 use cospan_domain::ids::InstanceId;
 
@@ -8,16 +8,16 @@ use super::job::{Archived, Block};
 use super::keys::{self, JobPart};
 use crate::port::{Stored, Version};
 
-/// Takes the values of a store in order of their keys, and gives them back.
+/// Takes the values of a store in order of their keys, and returns them adopted.
 #[derive(Debug)]
 pub(crate) struct Adoption {
     from: InstanceId,
-    /// Values of the record that is being taken.
+    /// Values of the current record.
     record: Vec<Stored>,
 }
 
 impl Adoption {
-    /// Of the records of this control plane.
+    /// Adopts the records of this control plane.
     pub(crate) fn new(from: InstanceId) -> Self {
         Self {
             from,
@@ -25,7 +25,7 @@ impl Adoption {
         }
     }
 
-    /// Takes the next value; gives back those that nothing more comes to.
+    /// Takes the next value; returns the values of complete records.
     pub(crate) fn take(&mut self, stored: Stored) -> Vec<Stored> {
         let base = |stored: &Stored| keys::split(&stored.key).map(|(base, _)| base.to_owned());
         let same = self
@@ -41,8 +41,8 @@ impl Adoption {
         ready
     }
 
-    /// Gives back what is left. What is no record that we know stays as it is: whoever
-    /// opens the store is told.
+    /// Returns the remaining values. A record that we do not know stays as it is: it is reported
+    /// when the store is opened.
     pub(crate) fn finish(&mut self) -> Vec<Stored> {
         let record = std::mem::take(&mut self.record);
         self.signed(&record).unwrap_or(record)
@@ -85,7 +85,7 @@ impl Adoption {
     }
 }
 
-/// Whether a value is part of a record of components.
+/// Returns true if a value is part of a record of components.
 fn has_attempts(stored: &Stored) -> bool {
     let Some((base, _)) = keys::split(&stored.key) else {
         return false;

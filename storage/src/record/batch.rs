@@ -1,6 +1,6 @@
-//! Requests of many jobs, which are accepted as a whole although they take
-//! several units: the first unit opens the batch, the last one closes it. A
-//! batch found open was never acknowledged, and none of its jobs counts.
+//! Requests of many jobs, which are accepted as a whole although they take several units: the first
+//! unit opens the batch, the last one closes it. A batch found open was never acknowledged, and
+//! none of its jobs counts.
 
 use cospan_domain::ids::JobId;
 use cospan_domain::job::state::Job;
@@ -23,21 +23,21 @@ struct OpenJobs {
 pub struct OpenBatch {
     /// The first of them.
     pub first: JobId,
-    /// How many there were to be.
+    /// Number of jobs that there were to be.
     pub jobs: u64,
 }
 
 impl OpenBatch {
-    /// Whether a job is one of them.
+    /// Returns true if a job is one of them.
     pub fn contains(&self, job: JobId) -> bool {
         job.0 >= self.first.0 && job.0 - self.first.0 < self.jobs
     }
 }
 
-/// The units that keep jobs that were just accepted together. Their ids must be in a row.
+/// Makes the units that store jobs that were accepted together. Their ids must be consecutive.
 ///
 /// # Errors
-/// One of them is too large.
+/// Fails if one of them is too large.
 pub fn submissions<'a>(
     jobs: impl Iterator<Item = &'a Job>,
     texts: &mut SpecTexts,
@@ -65,7 +65,7 @@ pub fn submissions<'a>(
     )?;
     all.extend(changes);
     all.extend(frame::remove(&marker, 1, None));
-    // Opened and closed in different units: there are more changes than fit into one.
+    // The batch is opened and closed in different units: there are more changes than fit into one.
     Ok(all
         .chunks(MAX_CHANGES)
         .map(|part| Unit {

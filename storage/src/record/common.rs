@@ -1,5 +1,6 @@
-//! Long texts that jobs of one request have in common: each is kept once, in a record of its own,
-//! for as long as the store. Runs of a sweep would else repeat all that their user wrote once.
+//! Long texts that jobs of one request share: each is kept once, in a record of its own, for as
+//! long as the store. Otherwise the runs of a sweep would repeat everything that their user wrote
+//! once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,18 +17,18 @@ use super::v1::{Convert, RecordProblem};
 use super::{RecordError, keys};
 use crate::port::{Journal, Key, KeyChange, StoreError, Stored};
 
-/// The texts that several jobs of a request share, or one job repeats.
+/// The texts that several jobs of a request share, or that one job repeats.
 #[derive(Debug, Default)]
 pub(super) struct Commons {
-    /// The first job of the request, after which they are called.
+    /// The first job of the request, after which they are named.
     first: JobId,
-    /// Where their bytes are, with their numbers.
+    /// Their numbers, by the address of their bytes.
     numbers: BTreeMap<*const u8, u32>,
     texts: Vec<Arc<str>>,
 }
 
 impl Commons {
-    /// Those of jobs that are submitted together.
+    /// Finds the texts that jobs of one submission share.
     pub(super) fn of(jobs: &[&Job]) -> Self {
         let Some(first) = jobs.first() else {
             return Self::default();
@@ -36,7 +37,7 @@ impl Commons {
         let mut texts = BTreeMap::new();
         let mut uses = Vec::new();
         for text in jobs.iter().flat_map(|job| job.spec.long_texts()) {
-            // Most often the very same; to compare all of a text takes longer.
+            // Most often they are the same allocation; comparing whole texts takes longer.
             let at = *seen.entry(text.as_ptr()).or_insert_with(|| {
                 *texts.entry(text.clone()).or_insert_with(|| {
                     uses.push((text.clone(), 0));
@@ -63,15 +64,15 @@ impl Commons {
         commons
     }
 
-    /// Adds what keeps them.
+    /// Adds the changes that store the texts.
     pub(super) fn write(&self, to: &mut Vec<KeyChange>) -> Result<(), RecordError> {
         (0..).zip(&self.texts).try_for_each(|(number, text)| {
             frame::write(to, &keys::common(self.first, number), text, 0, None)
         })
     }
 
-    /// A specification in which they stand elsewhere: whose they are, and how many bytes that are;
-    /// `None` if it has none of them.
+    /// Returns a specification without these texts, the first job of the request, and the number of
+    /// bytes left out; `None` if it has none of them.
     pub(super) fn cut(&self, spec: &JobSpec) -> Option<(Wire, JobId, usize)> {
         if self.numbers.is_empty()
             || !spec
@@ -94,7 +95,7 @@ impl Commons {
     }
 }
 
-/// Texts as they were found, for whoever reads jobs that have them.
+/// Texts read from the store, for the jobs that have them.
 #[derive(Debug, Default)]
 pub(super) struct CommonTexts {
     parts: BTreeMap<(JobId, u32), FrameParts>,
@@ -102,8 +103,8 @@ pub(super) struct CommonTexts {
 }
 
 impl CommonTexts {
-    /// Those of one request that a specification names, from the store. There may be far more,
-    /// for others.
+    /// Reads those texts of a request from the store that a specification names. The request may
+    /// have far more, for other jobs.
     pub(super) fn named_in(
         wire: &mut Wire,
         journal: &dyn Journal,
@@ -135,7 +136,7 @@ impl CommonTexts {
             .take(&stored.key, chunk, &stored.value)
     }
 
-    /// Puts them where they belong.
+    /// Puts the texts into a specification.
     pub(super) fn put_into(&mut self, wire: &mut Wire, first: JobId) -> Result<(), StoreError> {
         let mut problem = None;
         wire.each_word(&mut |word| {
@@ -163,7 +164,8 @@ impl CommonTexts {
     }
 }
 
-/// Whose a text is, its number, and the number of the value within its record.
+/// Parses a key: the request of the text, its number, and the number of the value within its
+/// record.
 pub(super) fn place(key: &Key) -> Option<((JobId, u32), usize)> {
     let (base, chunk) = keys::split(key)?;
     Some((keys::common_place(base)?, chunk))

@@ -1,4 +1,4 @@
-//! What happened to a job, unit by unit: records of their own, in a ring.
+//! Events of a job, unit by unit: records of their own, in a ring.
 
 use cospan_domain::ids::JobId;
 use cospan_domain::job::event::JobEvent;
@@ -14,39 +14,39 @@ use super::spec_text::CutSpec;
 use super::v1;
 use crate::port::{Journal, KeyChange, StoreError};
 
-/// Most values that the events of one unit take.
+/// Most values for the events of one unit.
 pub(super) const MAX_VALUES: usize = 4;
 
-/// What happened in one unit.
+/// The events of one unit.
 #[derive(Serialize, Deserialize)]
 struct Events<E = v1::event::JobEvent> {
     revision: u64,
     events: Vec<E>,
 }
 
-/// A job's last events as they were written, oldest first, and its specification, if that was
-/// written without texts that stand elsewhere.
+/// A job's last events as they were written, oldest first, and its specification, if some of its
+/// texts are stored elsewhere.
 #[derive(Debug, Clone, Default)]
 pub struct EventTexts {
-    /// What stands between the brackets of their list.
+    /// The events as a JSON list, without its brackets.
     events: String,
     cut: Option<CutSpec>,
 }
 
 impl EventTexts {
-    /// The list of all of them.
+    /// Returns the list of all events.
     pub(super) fn list(&self) -> String {
         ["[", &self.events, "]"].concat()
     }
 
-    /// The specification as the archive can keep it, too.
+    /// Returns the specification in the form that the archive can keep, too.
     pub(super) fn cut_spec(&self) -> Option<&CutSpec> {
         self.cut.as_ref()
     }
 }
 
-/// The events of one unit. What stood in their slot before may have had more
-/// values: those stay, and are passed over.
+/// Adds the events of one unit. The previous events in this slot may have had more values: those
+/// stay, and are ignored.
 pub(super) fn write(
     to: &mut Vec<KeyChange>,
     new: &Job,
@@ -70,10 +70,10 @@ pub(super) fn write(
     Ok(())
 }
 
-/// A job's last events, oldest first, with the revision that they led to.
+/// Reads a job's last events, oldest first, with the revision that each unit led to.
 ///
 /// # Errors
-/// The store cannot be read, or what it has is not an event.
+/// Fails if the store cannot be read, or its content is not an event.
 pub fn history(journal: &dyn Journal, id: JobId) -> Result<Vec<(u64, Vec<JobEvent>)>, StoreError> {
     let mut history = Vec::new();
     for (base, parts) in events(journal, id)? {
@@ -85,10 +85,10 @@ pub fn history(journal: &dyn Journal, id: JobId) -> Result<Vec<(u64, Vec<JobEven
     Ok(history)
 }
 
-/// The same without a look into them, for the archive.
+/// Reads the same without parsing the events, for the archive.
 ///
 /// # Errors
-/// The store cannot be read, or what it has is no list of events.
+/// Fails if the store cannot be read, or its content is not a list of events.
 pub fn history_texts(journal: &dyn Journal, job: &Job) -> Result<EventTexts, StoreError> {
     let mut records: Vec<(u64, String)> = Vec::new();
     for (base, parts) in events(journal, job.id)? {
@@ -110,7 +110,7 @@ pub fn history_texts(journal: &dyn Journal, job: &Job) -> Result<EventTexts, Sto
     })
 }
 
-/// Lists without their brackets as one; of an empty one there is nothing.
+/// Joins lists without brackets, leaving out empty ones.
 fn joined<'a>(lists: impl Iterator<Item = &'a str>) -> String {
     lists
         .filter(|list| !list.is_empty())
@@ -118,8 +118,8 @@ fn joined<'a>(lists: impl Iterator<Item = &'a str>) -> String {
         .join(",")
 }
 
-/// The revision and the events, without the brackets around them, of a record that was written
-/// as [`write`] writes it: to read it as JSON is most of the work of archiving.
+/// Returns the revision and the events, without their brackets, of a record as written by
+/// [`write`]: parsing it as JSON is most of the work of archiving.
 fn events_text(record: &[u8]) -> Option<(u64, &str)> {
     let record = str::from_utf8(record)
         .ok()?
@@ -128,7 +128,7 @@ fn events_text(record: &[u8]) -> Option<(u64, &str)> {
     Some((revision.parse().ok()?, events.strip_suffix("]}")?))
 }
 
-/// The events of all units of a job that are kept, unread.
+/// Returns the stored events of all units of a job, unread.
 fn events(journal: &dyn Journal, id: JobId) -> Result<Vec<(String, FrameParts)>, StoreError> {
     let mut records: Vec<(String, FrameParts)> = Vec::new();
     each(journal, &keys::history(id), &mut |stored, base, chunk| {

@@ -1,4 +1,4 @@
-//! How a record becomes values: `<version> <number of values> <JSON>`, cut to size.
+//! The form of a record as values: `<version> <number of values> <JSON>`, cut to size.
 
 use std::cell::RefCell;
 
@@ -11,23 +11,23 @@ use crate::port::{Key, KeyChange, StoreError, Version};
 const SCHEMA: u32 = 1;
 /// Largest part of a record in one value.
 const CHUNK_BYTES: usize = 60 * 1024;
-/// What stands before a record that fits into one value: the version, and their number.
+/// Prefix of a record that fits into one value: the version, and the number of values.
 const ALONE: &[u8] = b"1 1 ";
 const _: () = assert!(SCHEMA == 1, "ALONE is of this version");
 /// Most values that a record is cut into.
 pub(super) const MAX_CHUNKS: usize = 255;
 
-/// Whether a record of at most so many bytes as JSON surely fits into one value.
+/// Returns true if a record of at most `most_bytes` as JSON surely fits into one value.
 pub(super) fn fits_alone(most_bytes: usize) -> bool {
     most_bytes <= CHUNK_BYTES
 }
 
 thread_local! {
-    /// Where records are written before their length is known.
+    /// Buffer for records whose length is not yet known.
     static DRAFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The values of a record.
+/// Returns the values of a record.
 pub(super) fn values(base: &str, record: &impl Serialize) -> Result<Vec<Box<[u8]>>, RecordError> {
     let mut values = Vec::new();
     each_value(base, record, &mut |value| values.push(value))?;
@@ -55,7 +55,7 @@ fn each_value(
     })
 }
 
-/// Cuts a record as written into values.
+/// Cuts a written record into values.
 fn cut(base: &str, alone: &[u8], take: &mut dyn FnMut(Box<[u8]>)) -> Result<(), RecordError> {
     let text = &alone[ALONE.len()..];
     let count = text.len().div_ceil(CHUNK_BYTES);
@@ -79,7 +79,7 @@ fn cut(base: &str, alone: &[u8], take: &mut dyn FnMut(Box<[u8]>)) -> Result<(), 
     Ok(())
 }
 
-/// Adds what writes a record in place of one that had `before` values; the first is
+/// Adds the changes that write a record in place of one that had `before` values; the first is
 /// written if it has the version `expected`.
 pub(super) fn write(
     to: &mut Vec<KeyChange>,
@@ -154,7 +154,7 @@ impl FrameParts {
         Ok(())
     }
 
-    /// What is there of the record so far; nothing while some of its values are missing.
+    /// Returns the text of the record; nothing while some of its values are missing.
     pub(super) fn text(&self) -> &[u8] {
         if self.missing > 0 { &[] } else { &self.json }
     }
@@ -171,7 +171,7 @@ impl FrameParts {
     }
 }
 
-/// Version, number of values, and the rest.
+/// Parses version, number of values, and the rest.
 fn header(value: &[u8]) -> Option<(u32, usize, &[u8])> {
     let mut fields = value.splitn(3, |byte| *byte == b' ');
     let schema = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
@@ -185,7 +185,7 @@ fn damaged(key: &Key, problem: &str) -> StoreError {
     damaged_record(&format!("{key:?}"), problem.into())
 }
 
-/// The error for a record that cannot be what was written.
+/// Makes the error for a record that cannot be what was written.
 pub(super) fn damaged_record(what: &str, problem: String) -> StoreError {
     StoreError::Damaged {
         place: what.into(),

@@ -23,8 +23,8 @@ use super::v1::head::JobHead;
 use super::v1::{self, Convert, RecordProblem};
 use crate::port::{Journal, KeyChange, MAX_CHANGES, StoreError, Stored, Version};
 
-/// Largest specification that is taken, in bytes as written: what a job needs
-/// when it is placed, and the event of that, must fit into one unit.
+/// Largest specification that is accepted, in bytes as written: what a job needs when it is placed,
+/// and the event of that, must fit into one unit.
 pub const MAX_SPEC_BYTES: usize = 2 << 20;
 
 /// A job at its submission.
@@ -32,12 +32,12 @@ pub const MAX_SPEC_BYTES: usize = 2 << 20;
 pub(super) struct Birth {
     pub(super) spec: v1::spec::JobSpec,
     pub(super) head: JobHead,
-    /// The first job of the request whose texts the specification has.
+    /// The first job of the request that has the texts of the specification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     common: Option<u64>,
 }
 
-/// The same around a specification that stays text: equal ones are read once.
+/// A birth whose specification stays text when read: equal ones are parsed once.
 #[derive(Deserialize)]
 struct BirthText<'a> {
     #[serde(borrow)]
@@ -47,7 +47,7 @@ struct BirthText<'a> {
     common: Option<u64>,
 }
 
-/// The same around a specification that is text already: equal ones are written once.
+/// A birth whose specification is already text when written: equal ones are written once.
 #[derive(Serialize)]
 struct BirthWritten<'a> {
     spec: WrittenJson<'a>,
@@ -56,7 +56,8 @@ struct BirthWritten<'a> {
     common: Option<u64>,
 }
 
-/// The specification of a live job as it was written, if some of its texts stand elsewhere.
+/// Reads the specification of a live job as it was written, if some of its texts are stored
+/// elsewhere.
 pub(super) fn cut_spec(journal: &dyn Journal, job: &Job) -> Result<Option<CutSpec>, StoreError> {
     if job.spec.long_texts().next().is_none() {
         return Ok(None);
@@ -86,7 +87,7 @@ pub(super) struct Archived {
     events: Vec<v1::event::JobEvent>,
 }
 
-/// The same around events that are, or stay, text: they are kept as they were written.
+/// An archived job whose events are, or stay, text: they are kept as they were written.
 #[derive(Serialize)]
 struct ArchivedText<'a> {
     spec: WrittenJson<'a>,
@@ -102,14 +103,14 @@ struct ArchivedText<'a> {
 pub struct ArchivedJob {
     /// The job as it ended.
     pub job: Job,
-    /// Its last events.
+    /// The last events of the job.
     pub events: Vec<JobEvent>,
 }
 
-/// The changes that keep a job that was just accepted. Its revision must be 1.
+/// Returns the changes that store an accepted job. Its revision must be 1.
 ///
 /// # Errors
-/// It is larger than [`MAX_SPEC_BYTES`].
+/// Fails if it is larger than [`MAX_SPEC_BYTES`].
 pub fn submission(job: &Job) -> Result<Vec<KeyChange>, RecordError> {
     let mut changes = Vec::new();
     submission_by(
@@ -129,7 +130,7 @@ fn unwritable(job: &Job) -> impl Fn(serde_json::Error) -> RecordError {
     }
 }
 
-/// Adds the same for one of many, without the texts that it has in common with them.
+/// Adds the changes of one of many jobs, without the texts that it shares with them.
 pub(super) fn submission_by(
     changes: &mut Vec<KeyChange>,
     job: &Job,
@@ -169,12 +170,12 @@ pub(super) fn submission_by(
     Ok(())
 }
 
-/// The changes from one revision of a job to the next: its head, the blocks of
-/// components that differ, and the events between. Guarded by the head's
-/// version, which is the number of units since the submission.
+/// Returns the changes from one revision of a job to the next: its head, the blocks of components
+/// that differ, and the events between. Guarded by the head's version, which is the number of units
+/// since the submission.
 ///
 /// # Errors
-/// More than fits into one unit.
+/// Fails if they are more than fit into one unit.
 pub fn update(old: &Job, new: &Job, events: &[JobEvent]) -> Result<Vec<KeyChange>, RecordError> {
     let expected = Some(head_version(old));
     // Most often the head, one block and the events.
@@ -204,7 +205,7 @@ pub fn update(old: &Job, new: &Job, events: &[JobEvent]) -> Result<Vec<KeyChange
     within_unit(|| format!("a change of job {}", new.id), changes)
 }
 
-/// The version of the head of a job in this revision; 0 while it is as submitted.
+/// Returns the version of the head of a job in this revision; 0 while it is as submitted.
 pub fn head_version(job: &Job) -> Version {
     Version(job.revision.saturating_sub(1))
 }
@@ -247,7 +248,8 @@ fn write_block(
     )
 }
 
-/// Values that a block takes. It is written out for that only if it may take several.
+/// Returns the number of values of a block. The block is only written out to count them if it may
+/// need several.
 fn count_values(base: &str, block: &[Component]) -> Result<usize, RecordError> {
     const BRACKETS: usize = 32;
     let most_bytes: usize = block.iter().map(v1::run::most_bytes).sum();
@@ -287,12 +289,12 @@ fn within_unit(
     Ok(changes)
 }
 
-/// The units that take a job out of the live state and keep it in the archive.
-/// The first is guarded and does what counts, and removes what nobody reads any more as
-/// far as it can; the others remove the rest. If they are lost, loading finds it again.
+/// Returns the units that move a job from the live state to the archive. The first is guarded and
+/// does the essential part, and removes as much as it can of what nobody reads any more; the others
+/// remove the rest. If they are lost, loading finds the rest again.
 ///
 /// # Errors
-/// More than fits into one unit.
+/// Fails if the first unit is too large.
 pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange>>, RecordError> {
     let (whole, common) = match events.cut_spec() {
         Some(cut) => (None, Some(cut.common)),
@@ -323,7 +325,7 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange>>, Re
     let mut first = Vec::with_capacity(4);
     frame::write(&mut first, &keys::archived(job.id), &archived, 0, None)?;
     let born = match first.len() {
-        // What it is part of fits into one value.
+        // The record fits into one value.
         1 => 1,
         _ => frame::values(&keys::spec(job.id), &birth)?.len(),
     };
@@ -362,10 +364,10 @@ fn rest(job: &Job) -> Vec<KeyChange> {
     blocks.chain(events).collect()
 }
 
-/// One live job as the store has it; `None` if it is not there.
+/// Reads one live job; `None` if it is not there.
 ///
 /// # Errors
-/// The store cannot be read, or what it has is not a job.
+/// Fails if the store cannot be read, or its content is not a job.
 pub fn read(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreError> {
     let mut assembly = None::<Assembly>;
     each(
@@ -383,10 +385,10 @@ pub fn read(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreError>
     assembly.finish(id, &mut LastSpec::default(), &mut texts)
 }
 
-/// One job from the archive; `None` if it is not there.
+/// Reads one job from the archive; `None` if it is not there.
 ///
 /// # Errors
-/// The store cannot be read, or what it has is not a job.
+/// Fails if the store cannot be read, or its content is not a job.
 pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<ArchivedJob>, StoreError> {
     let what = keys::archived(id);
     let mut parts = FrameParts::default();
@@ -417,7 +419,7 @@ pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<Archived
         .map_err(|problem| damaged_record(&what, problem))
 }
 
-/// Shows each value below a prefix, with its record's key and its number within that.
+/// Visits each value below a prefix, with its record's key and its number within the record.
 pub(super) fn each(
     journal: &dyn Journal,
     prefix: &str,
@@ -471,7 +473,7 @@ impl Assembly {
         parts.take(&stored.key, chunk, &stored.value)
     }
 
-    /// The first job of the request whose texts it has, if its specification was cut.
+    /// Returns the first job of the request that has its texts, if its specification was cut.
     pub(super) fn commons(&self, id: JobId) -> Result<Option<JobId>, StoreError> {
         Ok(self
             .cut_birth(id)?
@@ -484,7 +486,7 @@ impl Assembly {
         parts.map(|parts| parts.read(&keys::spec(id))).transpose()
     }
 
-    /// The texts that it has from its request.
+    /// Reads the texts that it shares with its request.
     fn common_texts(&self, journal: &dyn Journal, id: JobId) -> Result<CommonTexts, StoreError> {
         match self.cut_birth(id)? {
             Some(BirthText {
@@ -496,7 +498,7 @@ impl Assembly {
         }
     }
 
-    /// The job; `None` if these are the remains of one in the archive.
+    /// Builds the job; `None` if these are the remains of an archived one.
     pub(super) fn finish(
         self,
         id: JobId,
@@ -528,7 +530,8 @@ impl Assembly {
     }
 }
 
-/// Whether a record may be that of a cut specification: it ends with whose texts it has.
+/// Returns true if a record may be that of a cut specification: then it ends with the request of
+/// its texts.
 fn is_cut(birth: &[u8]) -> bool {
     const END: &[u8] = b",\"common\":";
     let end = &birth[birth.len().saturating_sub(END.len() + 24)..];

@@ -1,4 +1,4 @@
-//! The one place that knows which keys there are.
+//! The only place that knows which keys there are.
 //!
 //! | key | value |
 //! |---|---|
@@ -48,7 +48,7 @@ pub const HISTORY: u64 = 64;
 /// Room for any key of a job.
 const KEY_CAPACITY: usize = 32;
 
-/// A key of a job: most of all writes are to such keys, and `format!` takes far longer.
+/// Makes a key of a job. Most writes are to such keys, and `format!` takes far longer.
 fn of_job(id: JobId, part: &str) -> String {
     let mut key = String::with_capacity(KEY_CAPACITY);
     key.push_str("j/");
@@ -69,28 +69,28 @@ fn push_hex(key: &mut String, number: u64, digits: u32) {
     key.push_str(str::from_utf8(text).unwrap_or_default());
 }
 
-/// Everything of one job, as a prefix.
+/// Returns the prefix of all keys of one job.
 pub fn job(id: JobId) -> String {
     of_job(id, "")
 }
 
-/// What a job asks for.
+/// Returns the key of a job's specification.
 pub fn spec(id: JobId) -> String {
     of_job(id, "s")
 }
 
-/// Whether a key is that of what a job asks for: each live job has one.
+/// Returns true for the key of a specification: each live job has one.
 pub(crate) fn is_spec(key: &[u8]) -> bool {
     const LENGTH: usize = "j/0123456789abcdef/s".len();
     key.len() == LENGTH && key.starts_with(JOBS) && key.ends_with(b"/s")
 }
 
-/// A job's head.
+/// Returns the key of a job's head.
 pub fn head(id: JobId) -> String {
     of_job(id, "h")
 }
 
-/// A block of components.
+/// Returns the key of a block of components.
 pub fn block(id: JobId, block: usize) -> String {
     let mut key = of_job(id, "b");
     let digits = (usize::BITS - block.leading_zeros()).div_ceil(4);
@@ -98,19 +98,19 @@ pub fn block(id: JobId, block: usize) -> String {
     key
 }
 
-/// The events of the unit with this revision.
+/// Returns the key of the events of the unit with this revision.
 pub fn events(id: JobId, revision: u64) -> String {
     let mut key = of_job(id, "e");
     push_hex(&mut key, revision % HISTORY, 2);
     key
 }
 
-/// All events of a job, as a prefix.
+/// Returns the prefix of all events of a job.
 pub fn history(id: JobId) -> String {
     of_job(id, "e")
 }
 
-/// An archived job.
+/// Returns the key of an archived job.
 pub fn archived(id: JobId) -> String {
     let mut key = String::with_capacity(KEY_CAPACITY);
     key.push_str("a/");
@@ -118,46 +118,46 @@ pub fn archived(id: JobId) -> String {
     key
 }
 
-/// A copy.
+/// Returns the key of a copy.
 pub fn copy(digest: &Digest, site: &SiteName) -> String {
     format!("c/{digest}/{site}")
 }
 
-/// A site.
+/// Returns the key of a site.
 pub fn site(site: &SiteName) -> String {
     format!("s/{site}")
 }
 
-/// A logical file.
+/// Returns the key of a logical file.
 pub fn file(name: &LogicalName) -> String {
     format!("f/{name}")
 }
 
-/// The marker of a request of many jobs.
+/// Returns the key of the marker of a request of many jobs.
 pub fn batch(first: JobId) -> String {
     format!("m/batch/{:016x}", first.0)
 }
 
-/// The first job of a request, from its marker's key.
+/// Parses the first job of a request from its marker's key.
 pub(crate) fn batch_first(base: &str) -> Option<JobId> {
     u64::from_str_radix(base.strip_prefix("m/batch/")?, 16)
         .ok()
         .map(JobId)
 }
 
-/// One of the texts that the jobs of a request have in common.
+/// Returns the key of a text that the jobs of a request share.
 pub(crate) fn common(first: JobId, number: u32) -> String {
     format!("t/{:016x}/{number:08x}", first.0)
 }
 
-/// Whose such a text is, and its number.
+/// Parses the request of such a text, and its number.
 pub(crate) fn common_place(base: &str) -> Option<(JobId, u32)> {
     let (first, number) = base.strip_prefix("t/")?.split_once('/')?;
     let first = JobId(u64::from_str_radix(first, 16).ok()?);
     Some((first, u32::from_str_radix(number, 16).ok()?))
 }
 
-/// The key of a record's value number `chunk`.
+/// Returns the key of a record's value number `chunk`.
 pub(crate) fn chunk(base: &str, chunk: usize) -> Key {
     match chunk {
         0 => Key::from(base),
@@ -165,10 +165,10 @@ pub(crate) fn chunk(base: &str, chunk: usize) -> Key {
     }
 }
 
-/// A key as its record's key and the number of the value within it.
+/// Splits a key into its record's key and the number of the value within it.
 pub(crate) fn split(key: &Key) -> Option<(&str, usize)> {
     let text = std::str::from_utf8(&key.0).ok()?;
-    // Names of files and sites may hold a `+`; only records of jobs and their texts are cut.
+    // Names of files and sites may contain a `+`; only records of jobs and their texts are cut.
     if ![JOBS, ARCHIVE, TEXTS]
         .iter()
         .any(|prefix| key.0.starts_with(prefix))
@@ -181,7 +181,7 @@ pub(crate) fn split(key: &Key) -> Option<(&str, usize)> {
     }
 }
 
-/// The part of a job that a key is of.
+/// The part of a job that a key belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JobPart {
     Spec,
@@ -190,7 +190,7 @@ pub(crate) enum JobPart {
     Events,
 }
 
-/// Which job's, and which part of it, a record's key is.
+/// Parses a record's key: the job, and the part of it.
 pub(crate) fn job_part(base: &str) -> Option<(JobId, JobPart)> {
     let (id, part) = base.strip_prefix("j/")?.split_once('/')?;
     let id = JobId(u64::from_str_radix(id, 16).ok()?);

@@ -1,4 +1,4 @@
-//! From what a store shows at its opening to the control plane's state.
+//! Builds the control plane's state from the values of a store at its opening.
 
 mod workers;
 
@@ -33,11 +33,11 @@ pub struct LoadedRecords {
     pub files: Vec<FileRecord>,
     /// The first job id that was never given out, if any was.
     pub next_job: Option<JobId>,
-    /// Values of archived jobs; they are read one at a time.
+    /// Number of values of archived jobs; they are read one at a time.
     pub archived_values: u64,
     /// Keys of jobs that are in the archive, or were never accepted; to be deleted.
     pub remains: Vec<Key>,
-    /// Requests that were never written to their end.
+    /// Requests that were not completely written.
     pub batches: Vec<OpenBatch>,
 }
 
@@ -50,16 +50,16 @@ pub struct Loader {
     decoded: Decoded,
     workers: Option<Workers>,
     room: Arc<MemoryRoom>,
-    /// Texts that jobs have in common which are here.
+    /// Shared texts of jobs that are already here.
     texts: CommonTexts,
-    /// Whose texts these jobs have.
+    /// Requests whose texts these jobs need.
     wanted: BTreeSet<JobId>,
 }
 
 impl Loader {
-    /// One that decodes jobs on so many threads besides the one that reads: what
-    /// is wrong with a job is then told at the end. Where jobs would take more than `most` of
-    /// memory, as it is estimated, it keeps no more of them, and the end is an error.
+    /// Makes a loader that decodes jobs on `count` threads besides the reading one: damage of a job
+    /// is then reported at the end. If jobs would take more than `most` of memory, as estimated, it
+    /// keeps no more of them, and ends with an error.
     pub fn with_threads(count: usize, most: Bytes) -> Self {
         let room = Arc::new(MemoryRoom::new(most));
         Self {
@@ -72,7 +72,7 @@ impl Loader {
     /// Takes the next value.
     ///
     /// # Errors
-    /// It is damaged, of a newer version, or not one of ours.
+    /// Fails if it is damaged, of a newer version, or not one of ours.
     pub fn take(&mut self, stored: Stored) -> Result<(), StoreError> {
         let key = &*stored.key.0;
         if key.starts_with(keys::JOBS) {
@@ -125,7 +125,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Texts come behind all jobs. Most are of jobs in the archive.
+    /// Takes a text. Texts come behind all jobs; most are of jobs in the archive.
     fn take_text(&mut self, stored: Stored) -> Result<(), StoreError> {
         self.decode_rest()?;
         let Some(((first, _), _)) = common::place(&stored.key) else {
@@ -140,7 +140,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Has all jobs decoded that are complete as they are.
+    /// Decodes all jobs that need no texts.
     fn decode_rest(&mut self) -> Result<(), StoreError> {
         self.finish_job()?;
         if let Some(workers) = self.workers.take() {
@@ -163,10 +163,10 @@ impl Loader {
         Ok(())
     }
 
-    /// The state, once all values were shown.
+    /// Returns the state, once all values were taken.
     ///
     /// # Errors
-    /// A job is damaged, or they are more than there is memory for.
+    /// Fails if a job is damaged, or the jobs need too much memory.
     pub fn finish(mut self) -> Result<LoadedRecords, StoreError> {
         self.decode_rest()?;
         for (_, part) in std::mem::take(&mut self.decoded.waiting) {

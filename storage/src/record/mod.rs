@@ -1,8 +1,8 @@
-//! What the control plane keeps, as keys and values: which keys there are, what
-//! is in them, and which of them a change touches.
+//! The stored form of the control plane's state, as keys and values: the keys, their content, and
+//! the changes of an update.
 //!
-//! A value says in which version it was written. A record larger than a value
-//! may be is cut into several. Only what changed is written.
+//! A value says in which version it was written. A record larger than a value may be is cut into
+//! several. Only changed parts are written.
 
 pub(crate) mod adoption;
 pub mod batch;
@@ -21,7 +21,7 @@ use thiserror::Error;
 
 pub use load::{LoadedRecords, Loader};
 
-/// Why a record cannot be written.
+/// The reason why a record cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum RecordError {

@@ -19,10 +19,10 @@ struct NextJob {
     next_job: u64,
 }
 
-/// Keeps a copy's record.
+/// Returns the change that stores a copy's record.
 ///
 /// # Errors
-/// It is larger than a value.
+/// Fails if it is larger than a value.
 pub fn put_copy(copy: &CopyRecord, expected: Option<Version>) -> Result<KeyChange, RecordError> {
     let record: v1::copy::CopyRecord = copy.to_wire();
     put(
@@ -32,43 +32,43 @@ pub fn put_copy(copy: &CopyRecord, expected: Option<Version>) -> Result<KeyChang
     )
 }
 
-/// Removes a copy's record.
+/// Returns the change that removes a copy's record.
 pub fn remove_copy(digest: &Digest, site: &SiteName, expected: Option<Version>) -> KeyChange {
     remove(&keys::copy(digest, site), expected)
 }
 
-/// Keeps a site's record.
+/// Returns the change that stores a site's record.
 ///
 /// # Errors
-/// It is larger than a value.
+/// Fails if it is larger than a value.
 pub fn put_site(site: &SiteRecord, expected: Option<Version>) -> Result<KeyChange, RecordError> {
     let record: v1::site::SiteRecord = site.to_wire();
     put(&keys::site(&site.site), &record, expected)
 }
 
-/// Keeps a logical file's record.
+/// Returns the change that stores a logical file's record.
 ///
 /// # Errors
-/// It is larger than a value.
+/// Fails if it is larger than a value.
 pub fn put_file(file: &FileRecord, expected: Option<Version>) -> Result<KeyChange, RecordError> {
     let record: v1::catalogue::FileRecord = file.to_wire();
     put(&keys::file(&file.name), &record, expected)
 }
 
-/// Removes a logical file's record.
+/// Returns the change that removes a logical file's record.
 pub fn remove_file(name: &LogicalName, expected: Option<Version>) -> KeyChange {
     remove(&keys::file(name), expected)
 }
 
-/// Keeps the first job id that was never given out.
+/// Returns the change that stores the first job id that was never given out.
 ///
 /// # Errors
-/// None in practice: a number fits.
+/// Never fails in practice: a number fits.
 pub fn put_next_job(next: JobId) -> Result<KeyChange, RecordError> {
     put(keys::NEXT_JOB, &NextJob { next_job: next.0 }, None)
 }
 
-/// The value that keeps it, for a store that is made or mended as a whole.
+/// Returns the value that stores it, for a store that is made or mended as a whole.
 pub(crate) fn next_job_value(next: JobId) -> Result<Box<[u8]>, StoreError> {
     let values = frame::values(keys::NEXT_JOB, &NextJob { next_job: next.0 });
     let value = values.ok().and_then(|mut values| values.pop());

@@ -1,4 +1,4 @@
-//! Specifications as text, and those that were read and written last.
+//! Specifications as text, with the last ones that were read and written.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use super::v1::Convert;
 use super::v1::spec::JobSpec as Wire;
 use crate::port::StoreError;
 
-/// A specification as it was written when some of its texts stand elsewhere.
+/// A specification as written when some of its texts are stored elsewhere.
 #[derive(Debug, Clone)]
 pub(super) struct CutSpec {
     pub(super) text: String,
     pub(super) common: u64,
 }
 
-/// The specification that was read last. Users submit the same job many times
-/// in a row, and reading it is most of the work of a start.
+/// The specification that was read last. Users submit the same job many times in a row, and reading
+/// its specification is most of the work of a start.
 #[derive(Default)]
 pub(super) struct LastSpec {
     text: String,
@@ -61,15 +61,15 @@ fn of_wire(wire: Wire, id: JobId) -> Result<JobSpec, StoreError> {
     JobSpec::from_wire(wire).map_err(|problem| damaged_record(&keys::job(id), problem))
 }
 
-/// The specifications that were written last, as text. Users submit the same job many times
-/// in a row, and writing it out is most of the work of keeping it.
+/// The specifications that were written last, as text. Users submit the same job many times in a
+/// row, and writing its specification is most of the work of storing it.
 #[derive(Debug, Default)]
 pub struct SpecTexts(VecDeque<(Arc<JobSpec>, String)>);
 
 impl SpecTexts {
-    /// How many are remembered.
+    /// Number of remembered specifications.
     const KEPT: usize = 8;
-    /// Longer ones are not.
+    /// Largest remembered specification, in bytes.
     const MOST_BYTES: usize = 16 * 1_024;
 
     pub(super) fn write(&mut self, spec: &Arc<JobSpec>) -> serde_json::Result<WrittenJson<'_>> {
@@ -91,9 +91,9 @@ impl SpecTexts {
     }
 }
 
-/// A specification as text.
+/// Returns a specification as text.
 pub(super) fn spec_text(wire: &Wire) -> serde_json::Result<String> {
-    /// What most of them take.
+    /// Size that most of them need.
     const ROOM: usize = 1_024;
     let mut text = Vec::with_capacity(ROOM);
     json::append(&mut text, wire)?;

@@ -22,8 +22,8 @@ struct RedbShared {
 }
 
 impl RedbEngine {
-    /// Opens or makes the database in a directory, and checks all of its pages:
-    /// a damaged branch could hide what a walk over the leaves still shows.
+    /// Opens or makes the database in a directory, and checks all of its pages: a damaged branch
+    /// could hide what a walk over the leaves still shows.
     pub(crate) fn open(path: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         let path = path.join(FILE);
         let opened = || -> Result<Database, redb::Error> {
@@ -131,7 +131,7 @@ impl EngineReader for RedbShared {
     }
 }
 
-/// What an error of redb means for its user.
+/// Converts an error of redb to its meaning for the user.
 fn store_error(path: &Path, action: &'static str, error: redb::Error) -> StoreError {
     match error {
         redb::Error::DatabaseAlreadyOpen => StoreError::InUse {

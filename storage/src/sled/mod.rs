@@ -104,7 +104,7 @@ impl Txn for SledEngine {
     }
 }
 
-/// What an error of sled means for its user.
+/// Converts an error of sled to its meaning for the user.
 fn store_error(path: &Path, action: &'static str, error: sled::Error) -> StoreError {
     let place = || path.join("db").display().to_string();
     match error {

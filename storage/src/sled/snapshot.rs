@@ -1,7 +1,7 @@
-//! Reading sled as of one moment while the journal's thread goes on writing.
+//! Reads sled as of one moment while the journal's thread goes on writing.
 //!
-//! sled has no snapshots. A walk reads a chunk at a time, and the writer leaves
-//! for every walk under way what it is about to overwrite.
+//! sled has no snapshots. A walk reads a chunk at a time, and before the writer overwrites a value,
+//! it saves the old one for every walk under way.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -17,27 +17,26 @@ use crate::port::{Key, StoreError, StoreSize};
 
 /// Values that a walk reads before it lets the writer in again.
 const CHUNK: usize = 256;
-/// Chunks that a walk over everything reads ahead of what it shows.
+/// Chunks that a walk over everything reads ahead.
 const AHEAD: usize = 2;
 
-/// Where to read on.
+/// The key at which reading continues.
 type From = Bound<Vec<u8>>;
 
 /// Keys and what is stored under them, in order.
 type SnapshotValues = Vec<(IVec, IVec)>;
 
-/// Values, and where to read on; `None` at the end.
+/// Values, and where to continue; `None` at the end.
 type SnapshotChunk = (SnapshotValues, Option<From>);
 
-/// What was under a key when a walk began; `None` if it was not there.
+/// The old value of a key, as of the beginning of a walk; `None` if it was not there.
 type Before = BTreeMap<Key, Option<IVec>>;
 
-/// The database, for its writer and its readers.
+/// The database, shared by its writer and its readers.
 pub(super) struct SledShared {
     pub(super) db: Db,
     path: PathBuf,
-    /// Held by the writer until what it writes is durable, so that nobody reads
-    /// what may yet be lost.
+    /// Held by the writer until its write is durable, so that nobody reads what may still be lost.
     gate: RwLock<SnapshotGate>,
     walks: Mutex<Vec<Weak<Mutex<Before>>>>,
 }
@@ -100,8 +99,8 @@ impl SledShared {
         walk
     }
 
-    /// The next values after `from`, as they were when the walk began, and
-    /// where to go on; `None` at the end.
+    /// Returns the next values after `from`, as they were when the walk began, and where to
+    /// continue; `None` at the end.
     fn chunk(
         &self,
         walk: &Mutex<Before>,
@@ -138,7 +137,7 @@ impl SledShared {
         Ok((found, last.map(Bound::Excluded)))
     }
 
-    /// All chunks below a prefix, up to the first that cannot be read.
+    /// Returns all chunks below a prefix, up to the first that cannot be read.
     fn chunks<'a>(
         &'a self,
         walk: &'a Mutex<Before>,
@@ -154,8 +153,8 @@ impl SledShared {
         })
     }
 
-    /// A walk over everything, which takes long and which a start waits for: while what
-    /// was read is shown, another thread reads on.
+    /// Walks over everything, which takes long and which a start waits for: while values are
+    /// visited, another thread reads ahead.
     fn walk_ahead(&self, walk: &Mutex<Before>, visit: Visit<'_>) -> Result<(), StoreError> {
         std::thread::scope(|scope| {
             let (sender, chunks) = sync_channel(AHEAD);
@@ -191,7 +190,7 @@ fn show(found: SnapshotValues, visit: Visit<'_>) -> ControlFlow<()> {
         .try_for_each(|(key, stored)| visit(&key, &stored))
 }
 
-/// Puts back what was there before, within the chunk.
+/// Restores the old values within the chunk.
 fn merge(
     found: Vec<(IVec, IVec)>,
     before: &Before,

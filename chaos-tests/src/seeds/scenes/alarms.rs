@@ -1,6 +1,6 @@
-//! Administrators are told once of a site that falls silent or turns us away, at that moment; where
-//! a message is lost, all are told again after 2, 4, 8 ... seconds. Whoever has a job there is told
-//! what it waits for, and may give it up.
+//! Administrators get one message about a site that falls silent or refuses us, at that moment;
+//! where a message is lost, all are sent again after 2, 4, 8 ... seconds. A user with a job there
+//! is told what it waits for, and may give it up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use cospan_simulator::world::trouble::SiteFault;
 
 const DAY: DurationMs = DurationMs(86_400_000);
 
-/// One of the stories, as drawn.
+/// Plays one of the stories, as drawn.
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let stories: [Play; 3] = [told, given_up, orders];
     stories[chance.random_range(0..stories.len())](chance)
 }
 
-/// Sites of which each second message is lost, if `loses`.
+/// Sets up sites; each second message about them is lost, if `loses`.
 fn stage(chance: &mut StdRng, loses: bool) -> Result<SceneStage> {
     let mut stage = SceneStage::of(&[4, 4, 4], chance.random())?;
     if loses {
@@ -47,7 +47,7 @@ fn stage(chance: &mut StdRng, loses: bool) -> Result<SceneStage> {
     Ok(stage)
 }
 
-/// A job at the first site.
+/// Submits a job to the first site.
 async fn at_first(scene: &StagedScene, run_time: DurationMs) -> Result<JobId> {
     let mut spec: JobSpec = job(&[3], run_time, DAY, 0)?;
     spec.request = cospan_domain::job::spec::RequestType::Fixed;
@@ -64,7 +64,7 @@ type OwedMessage = (
     Option<Timestamp>,
 );
 
-/// When a site's record came to owe a message, and when it owed it no more.
+/// Lists when a site's record came to owe a message, and when it owed it no more.
 fn owed(scene: &StagedScene, site: &SiteName) -> Vec<OwedMessage> {
     let mut all: Vec<OwedMessage> = Vec::new();
     for (at, change) in scene.changes() {
@@ -97,7 +97,7 @@ fn told(chance: &mut StdRng) -> Result<Vec<String>> {
         let hook: Arc<str> = format!("hook-{number}").into();
         stage.settings.webhooks.insert(of, vec![hook]);
     }
-    // Others are told of the second site.
+    // Messages about the second site go to another receiver.
     stage
         .settings
         .webhooks
@@ -163,7 +163,7 @@ fn outcome(
     Ok(ApiAnswer::Jobs(vec![(id, outcome)]))
 }
 
-/// A job at a site that falls silent is cancelled, and given up by its user.
+/// Cancels a job at a site that falls silent; its user gives it up.
 fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
     let stage = stage(chance, false)?;
     let pause = DurationMs(chance.random_range(100..=4_000));
@@ -209,7 +209,7 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// A site that was heard just now is not given up.
+/// Checks that a site that answered just now is not given up.
 async fn too_soon(scene: &StagedScene, id: JobId, site: &SiteName) -> Result<()> {
     let contact = scene
         .plane_run
@@ -230,8 +230,8 @@ async fn too_soon(scene: &StagedScene, id: JobId, site: &SiteName) -> Result<()>
     Ok(())
 }
 
-/// Orders about sites are carried out, or refused with a reason; a job that has not begun
-/// leaves a site that is emptied, one that runs does not, and no other is touched.
+/// Checks that commands about sites are carried out, or refused with a reason; a job that has not
+/// begun leaves a site that is drained, one that runs does not, and no other is touched.
 fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
     use cospan_actors::api::command::ApiRefusal;
     let mut stage = stage(chance, false)?;

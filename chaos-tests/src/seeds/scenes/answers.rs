@@ -1,4 +1,4 @@
-//! Every order about jobs in every state has the one answer that is true of it, at once, and
+//! Every command about jobs in every state has the one answer that is true of it, at once, and
 //! costs one durable change a job where anything is done, and none where nothing is.
 
 use anyhow::Result;
@@ -17,8 +17,8 @@ use cospan_simulator::jobs::job;
 
 /// A number that no job has.
 const NOBODY: JobId = JobId(999_999);
-/// That processors are idle, and that the next has its gate, is asked for on a hint each: at
-/// most 10 ms after the site was asked before.
+/// Two hints: processors are idle, and the next job has its gate. The site is asked after each, at
+/// most 10 ms after it was asked before.
 const HINTS: DurationMs = DurationMs(20);
 const DAY: DurationMs = DurationMs(86_400_000);
 
@@ -53,7 +53,7 @@ fn unchanged(text: &str) -> JobOutcome {
     JobOutcome::Unchanged(text.into())
 }
 
-/// An order has these answers, at once, and so many are done.
+/// Checks that a command has these answers, at once, and that so many are done.
 async fn answered(
     scene: &StagedScene,
     what: ApiRequest,
@@ -106,7 +106,7 @@ async fn while_one_waits(scene: &StagedScene, runs: JobId, waits: JobId) -> Resu
     Ok(())
 }
 
-/// Classes: those that a rule does not allow are refused, and say what to do about it.
+/// Checks priorities: those that a rule does not allow are refused, and say what to do about it.
 async fn classes(scene: &StagedScene, runs: JobId, waits: JobId) -> Result<()> {
     let to = |to, uncapped| ApiRequest::SetPriority {
         jobs: vec![runs, NOBODY, waits],
@@ -153,7 +153,7 @@ async fn classes(scene: &StagedScene, runs: JobId, waits: JobId) -> Result<()> {
     .await
 }
 
-/// One ends, by itself or by its user; then nothing changes it any more. The other begins at
+/// Ends one job, by itself or by its user; then nothing changes it any more. The other begins at
 /// that moment.
 async fn over(scene: &StagedScene, (runs, waits): (JobId, JobId), cancels: bool) -> Result<()> {
     let asked = scene.now();

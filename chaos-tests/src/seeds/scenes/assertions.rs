@@ -1,4 +1,4 @@
-//! Short ways to look at what happened on a stage.
+//! Short ways to check what happened on a stage.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use cospan_simulator::world::trouble::SiteFault;
 const LONGEST: Duration = Duration::from_secs(3_600);
 
 impl StagedScene {
-    /// Checks that something is as it was worked out.
+    /// Checks that a value is as it was worked out.
     pub(super) fn same<T: PartialEq + Debug>(&self, what: &str, seen: T, expected: T) {
         self.check(seen == expected, || {
             format!("{what}: {seen:?} instead of {expected:?}")
@@ -28,13 +28,13 @@ impl StagedScene {
     }
 
     /// Checks that something happened at a time in milliseconds, or up to one call later: what is
-    /// found out while a poll is under way is told by the next.
+    /// found out while a poll is under way is reported by the next.
     pub(super) fn by_next_call(&self, what: &str, seen: u64, expected: u64) {
         let in_time = (expected..=expected + 10).contains(&seen);
         self.check(in_time, || format!("{what}: {seen} instead of {expected}"));
     }
 
-    /// When the site of this number got this call, in order.
+    /// Returns the times at which the site of this number got this call, in order.
     pub(super) fn asked(&self, site: usize, call: &str) -> Result<Vec<Timestamp>> {
         let name = site_name(site)?;
         let calls = self.calls().into_iter();
@@ -42,7 +42,7 @@ impl StagedScene {
         Ok(calls.map(|called| called.at).collect())
     }
 
-    /// The same since a moment, in milliseconds after it.
+    /// Returns the same since a moment, in milliseconds after it.
     pub(super) fn asked_since(
         &self,
         since: Timestamp,
@@ -56,7 +56,7 @@ impl StagedScene {
         Ok(times.map(|at| at.since(since).0).collect())
     }
 
-    /// All events of a job, change by change, with the time at which each was told.
+    /// Lists all events of a job, change by change, with the time of each report.
     pub(super) fn told_of(&self, job: JobId) -> Vec<(Timestamp, Vec<JobEvent>)> {
         let changes = self.changes().into_iter();
         let of_job = changes.filter_map(|(at, change)| match &*change {
@@ -66,7 +66,8 @@ impl StagedScene {
         of_job.collect()
     }
 
-    /// What became durable about a job, change by change, in milliseconds after a moment.
+    /// Lists the events that became durable about a job, change by change, in milliseconds after a
+    /// moment.
     pub(super) fn course(&self, job: JobId, since: Timestamp) -> Vec<(u64, Vec<&'static str>)> {
         let names = |events: Vec<JobEvent>| events.iter().map(|event| event.what.name()).collect();
         let told = self.told_of(job).into_iter().filter(|(at, _)| *at >= since);
@@ -74,7 +75,7 @@ impl StagedScene {
             .collect()
     }
 
-    /// When this was told of a job first.
+    /// Returns the first time of this event of a job.
     pub(super) fn told_at(&self, job: JobId, event: &str) -> Result<Timestamp> {
         let told = self.told_of(job).into_iter();
         let mut told = told.filter(|(_, events)| events.iter().any(|e| e.what.name() == event));
@@ -82,12 +83,11 @@ impl StagedScene {
         first.ok_or_else(|| anyhow::anyhow!("{event} was never told of job {job}"))
     }
 
-    /// The metrics.
     pub(super) fn metrics(&self) -> &Metrics {
         &self.plane_run.plane.shared().metrics
     }
 
-    /// How many calls were counted, by call and outcome.
+    /// Returns how many calls were counted, by call and outcome.
     pub(super) fn counted(&self, call: &str, outcome: &str) -> u64 {
         self.metrics()
             .site_calls
@@ -95,7 +95,7 @@ impl StagedScene {
             .get()
     }
 
-    /// Notes if a site is not shown to be in this state, and in no other.
+    /// Notes a fault if the metrics do not show a site in this state, and in no other.
     pub(super) fn shows(&self, what: &str, site: usize, state: &str) -> Result<()> {
         let shown = shown_states(self.metrics(), site_name(site)?.as_str());
         self.check(shown == [state], || {
@@ -104,14 +104,14 @@ impl StagedScene {
         Ok(())
     }
 
-    /// The place of a site in the world.
+    /// Returns the place of a site in the world.
     pub(super) fn index(&self, site: usize) -> Result<SiteIndex> {
         let name: SiteName = site_name(site)?;
         let index = self.plane_run.world.read(|world| world.index_of(&name));
         index.ok_or_else(|| anyhow::anyhow!("there is no site {name}"))
     }
 
-    /// Something goes wrong at a site after this time.
+    /// Plans a fault at a site after this time.
     pub(super) fn plan(&self, after: DurationMs, site: usize, trouble: SiteFault) -> Result<()> {
         let now = self.now();
         let index = self.index(site)?;
@@ -131,8 +131,8 @@ impl StagedScene {
         self.once(job, |job| job.instants.started.is_some()).await
     }
 
-    /// Waits until something is so of a job, and tells when that became durable. No scene has
-    /// anything to wait for that takes longer than [`LONGEST`].
+    /// Waits until a condition holds for a job, and returns the time at which that became durable.
+    /// No scene waits for anything that takes longer than [`LONGEST`].
     async fn once(&self, job: JobId, so: impl Fn(&Job) -> bool) -> Result<Timestamp> {
         let mut stream = self.plane_run.plane.subscribe();
         let comes = async {

@@ -1,5 +1,5 @@
-//! Files get names, lose them, and are kept for the jobs that read them; every refusal says why.
-//! Nobody is asked about a file more than once, and what was refused changes nothing.
+//! Files get names, lose them, and are kept for the jobs that read them; every refusal says why. No
+//! site is asked about a file more than once, and what was refused changes nothing.
 
 use anyhow::Result;
 use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest};
@@ -15,7 +15,7 @@ use cospan_simulator::world::trouble::SiteFault;
 
 type CatalogueAnswer = Result<ApiAnswer, ApiRefusal>;
 
-/// What an answer to a question about a file comes to.
+/// The answer to a successful command about a file.
 const DONE: CatalogueAnswer = Ok(ApiAnswer::Done);
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
@@ -43,7 +43,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// Jobs that there are while the catalogue is changed.
+/// Numbers of jobs that exist while the catalogue is changed.
 #[derive(Debug, Clone, Copy)]
 struct LiveCounts {
     /// Frozen, reading the first file.
@@ -57,7 +57,7 @@ struct LiveCounts {
 }
 
 impl LiveCounts {
-    /// Submits them all; how many unfinished ones read the first file.
+    /// Submits them all, and returns how many unfinished ones read the first file.
     async fn submit(self, scene: &StagedScene) -> Result<u32> {
         let spec = |run: u64, file| {
             let run = DurationMs(run);
@@ -105,7 +105,7 @@ fn remove(name: &str, site: Option<usize>, force: bool) -> Result<ApiRequest> {
     })
 }
 
-/// Asks for it; it comes to this, with so many questions to sites and so many changes.
+/// Checks a command: its answer, the number of calls to sites and the number of changes.
 async fn comes_to(
     scene: &StagedScene,
     what: ApiRequest,
@@ -183,7 +183,7 @@ async fn refused(scene: &StagedScene) -> Result<()> {
     unread(scene).await
 }
 
-/// A path that is not there, and a site that does not answer.
+/// Checks a path that is not there, and a site that does not answer.
 async fn unread(scene: &StagedScene) -> Result<()> {
     match scene.ask(add(1, 1, "path-1", false)?).await {
         Err(ApiRefusal::SiteRefused { problem, remedy }) => {
@@ -209,13 +209,13 @@ async fn unread(scene: &StagedScene) -> Result<()> {
         }
         other => scene.check(false, || format!("{other:?}")),
     }
-    // What the site was waited for, and no longer.
+    // The wait for the site, and no longer.
     scene.same("waited", scene.now(), begun + DurationMs(10_000));
     scene.pass(DurationMs(10_000)).await;
     Ok(())
 }
 
-/// The last replica stays while unfinished jobs read it, unless it is taken by force.
+/// Checks that the last replica stays while unfinished jobs read it, unless it is taken by force.
 async fn given_up(scene: &StagedScene, needed: u32) -> Result<()> {
     let text = format!(
         "file \"file-0\": {needed} unfinished jobs need it; \
@@ -247,7 +247,7 @@ async fn given_up(scene: &StagedScene, needed: u32) -> Result<()> {
     Ok(())
 }
 
-/// Where a file is, if the name stands for anything.
+/// Returns the places of a file, if the name stands for anything.
 fn entry(scene: &StagedScene, name: usize) -> Result<Option<Vec<(String, FilePlace)>>> {
     let view = scene.plane_run.plane.view();
     let file = view.files.get(&file_name(name)?).cloned();
@@ -265,7 +265,7 @@ fn entry(scene: &StagedScene, name: usize) -> Result<Option<Vec<(String, FilePla
     }))
 }
 
-/// A name that nobody reads stands for something else at once.
+/// Checks that a name that nobody reads stands for something else at once.
 async fn replaced(scene: &StagedScene) -> Result<()> {
     comes_to(scene, add(5, 0, "path-1", true)?, DONE, 1, 1).await?;
     comes_to(scene, add(5, 0, "path-0", true)?, DONE, 1, 1).await?;
@@ -278,7 +278,7 @@ async fn replaced(scene: &StagedScene) -> Result<()> {
     Ok(())
 }
 
-/// Two who name the same file at the same time are both heard, and both places count.
+/// Checks that two who name the same file at the same time are both served, and both places count.
 async fn together(scene: &StagedScene) -> Result<()> {
     let before = scene.changes().len();
     let first = scene.ask(add(6, 0, "path-0", false)?);

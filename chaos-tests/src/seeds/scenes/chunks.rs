@@ -1,6 +1,6 @@
-//! A file that is read in chunks goes to each component by its share, over each link what is
-//! needed there and no more. Chunks serve one job only: none is kept as a replica, and none says
-//! how fast a link is.
+//! A file that is read in chunks goes to each component by its share; over each link goes what is
+//! needed there and no more. Chunks serve one job only: none is kept as a replica, and none is used
+//! to measure a link.
 
 use anyhow::Result;
 use cospan_actors::settings::Staging;
@@ -14,7 +14,7 @@ use super::log::{OF_COPIES, TimedItem};
 use super::stage::{SceneStage, StagedScene, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
 
-/// What the links carry, in bytes a millisecond.
+/// Bandwidth of the links, in bytes a millisecond.
 const RATE: u64 = 1_000;
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
@@ -30,7 +30,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         stage.settings.staging.insert(site_name(site)?, staging);
     }
     let shares = [chance.random_range(1..=3_u32), chance.random_range(1..=3)];
-    // How long the part of one processor takes.
+    // Time that the part of one processor takes.
     let part = chance.random_range(100..2_000);
     let size = RATE * part * u64::from(shares[0] + shares[1]);
     stage.add_file(size, &[0])?;
@@ -66,8 +66,8 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// A chunk at a site that is looked at like that, left at the first of two times and gone at the
-/// second.
+/// Checks a chunk at a site with these looks at it, unneeded at the first of two times and gone at
+/// the second.
 fn lives(
     scene: &StagedScene,
     site: usize,

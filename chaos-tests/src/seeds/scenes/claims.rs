@@ -1,6 +1,6 @@
 //! Processors of a job whose input is on its way are claimed at the planned times, and not
-//! otherwise: where others have them then, at the next one, elsewhere, or from whoever is less
-//! urgent. A site that did not start what it took is believed to have less.
+//! otherwise: where others have them then, at the next one, elsewhere, or from a less urgent job. A
+//! site that did not start a claim is believed to have less.
 
 use anyhow::Result;
 use cospan_actors::api::command::ApiRequest;
@@ -21,18 +21,18 @@ use cospan_simulator::world::cluster::LocalJob;
 use cospan_simulator::world::trouble::SiteFault;
 
 const DAY: DurationMs = DurationMs(86_400_000);
-/// When a job of a scene is submitted.
+/// Time at which a job of a scene is submitted.
 const SUBMITTED: Timestamp = Timestamp(BEGINS.0 + 2_000);
 /// A hint, and the answer to what is asked because of it.
 const HINTS: DurationMs = DurationMs(20);
 
-/// One of the stories, as drawn.
+/// Plays one of the stories, as drawn.
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let stories: [Play; 4] = [on_time, taken_by_others, taken_by_others, never_started];
     stories[chance.random_range(0..stories.len())](chance)
 }
 
-/// What is told of one transfer.
+/// The drawn settings of one transfer.
 #[derive(Clone, Copy)]
 struct ToldTransfer {
     size: u64,
@@ -47,7 +47,7 @@ fn draw_transfer(chance: &mut StdRng) -> ToldTransfer {
     }
 }
 
-/// Planned tries: L of what is left, but no less than the least step, up to the start.
+/// Returns the planned tries: L of what is left, but no less than the least step, up to the start.
 fn tries(transfer: DurationMs, l: PerMillion) -> Vec<Timestamp> {
     let start = SUBMITTED + transfer;
     let least = transfer.0.div_ceil(64).max(1_000);
@@ -64,7 +64,7 @@ async fn submit(scene: &StagedScene, spec: JobSpec) -> Result<JobId> {
     scene.submit(spec).await
 }
 
-/// What happened to a job, and when it became known.
+/// Lists the events of a job, and when each became known.
 fn happened(scene: &StagedScene, id: JobId) -> Vec<(Timestamp, JobEventKind)> {
     let mut all = Vec::new();
     for (at, change) in scene.changes() {
@@ -94,8 +94,8 @@ fn is_over(id: JobId) -> impl Fn(&StagedScene) -> bool {
     move |scene| scene.job(id).is_ok_and(|job| job.is_final())
 }
 
-/// Nobody else is there: one claim, at the first planned time, for which each site is asked once
-/// what is idle, and which waits at the gate until the input is there.
+/// Plays a job alone: one claim, at the first planned time, for which each site is asked once what
+/// is idle, and which waits at the gate until the input is there.
 fn on_time(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[1, 9], chance.random())?;
     let transfer = draw_transfer(chance);
@@ -159,14 +159,14 @@ fn on_time(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// What becomes of a claim whose processors a local user has by then.
+/// The outcome of a claim whose processors a local user has by then.
 #[derive(Clone, Copy, PartialEq)]
 enum ClaimCase {
     /// It is tried again until they are free again.
     Waits,
     /// Another site has the file too.
     Moves,
-    /// Somebody less urgent gives way.
+    /// A less urgent job gives way.
     Preempts,
 }
 
@@ -182,14 +182,14 @@ fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
     };
     let file = stage.add_file(transfer.size, at)?;
     if way == ClaimCase::Waits {
-        // Whether there is room is then asked for each try.
+        // Then sites are asked at each try whether there is room.
         stage.hints = chance.random_bool(0.5);
     } else {
         stage.settings.job.claim.threshold = PerMillion(0);
     }
     let l = stage.settings.job.claim.l;
     let planned = tries(transfer.time, l);
-    // What a site says is no information two minutes later.
+    // A site's answer says nothing two minutes later.
     let early = planned[0].since(SUBMITTED).0 - 5_000;
     let came = planned[0] - DurationMs(5_000 + chance.random_range(0..=early.min(60_000) - 100));
     // Until a moment between the first and the last try, or longer.
@@ -267,7 +267,7 @@ fn at_site(job: &Job) -> Option<String> {
     Some(job.components.first()?.placement.as_ref()?.site.to_string())
 }
 
-/// Each try before the processors were free again failed, the next one did not.
+/// Checks that each try before the processors were free again failed, and the next one did not.
 fn waited(scene: &StagedScene, id: JobId, planned: &[Timestamp], until: Timestamp) -> Result<()> {
     let missed = happened(scene, id)
         .into_iter()
@@ -335,8 +335,8 @@ fn preempted(
     Ok(())
 }
 
-/// A site takes a claim and does not start it: it is given up in time, the site is believed to have
-/// less until it is asked again, and the job comes back to its queue.
+/// Plays a claim that a site takes and does not start: it is given up in time, the site is believed
+/// to have less until it is asked again, and the job comes back to its queue.
 fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[8], chance.random())?;
     let processors = chance.random_range(2..=8);

@@ -1,5 +1,5 @@
-//! What a job made is read, brought to its site and entered in the catalogue, each as soon as
-//! it can be.
+//! An output of a job is read, brought to its site and entered in the catalogue, each as soon as it
+//! can be.
 
 use anyhow::Result;
 use cospan_domain::ids::{LogicalName, RelPath};
@@ -36,7 +36,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         let course = scene.course(id, begun);
         let (read, rest) = course.split_at(5 + count);
         let succeeded = read[4].0;
-        // What is told by a hint is asked for with what was told just before.
+        // Something reported by a hint is asked for along with what was reported just before.
         scene.check((run_time.0..run_time.0 + 10).contains(&succeeded), || {
             format!("{course:?}")
         });

@@ -1,7 +1,7 @@
-//! Input is brought from the site that is nearest, as links are configured or measured. Whoever
-//! watches a copy looks at it at times that follow from its age and its pace alone, and once
-//! more at the very end that was predicted; the copy serves all jobs that come meanwhile, and
-//! goes when nobody has needed it for the time that is configured.
+//! Input is brought from the site that is nearest, as links are configured or measured. A copy is
+//! looked at at times that follow from its age and its pace alone, and once more at the very end
+//! that was predicted; it serves all jobs that come meanwhile, and goes when nobody has needed it
+//! for the configured time.
 
 use anyhow::Result;
 use cospan_domain::ids::SiteName;
@@ -15,21 +15,21 @@ use super::stage::{SceneStage, StagedScene, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
 use cospan_simulator::world::trouble::SiteFault;
 
-/// What the links carry, in bytes a millisecond.
+/// Bandwidth of the far link, in bytes a millisecond.
 const FAR: u64 = 1_000;
 
-/// What is drawn.
+/// The drawn numbers of the story.
 #[derive(Debug, Clone, Copy)]
 struct CopyTale {
-    /// What the link from the near site is said to carry, in bytes a millisecond.
+    /// Configured bandwidth of the link from the near site, in bytes a millisecond.
     said: u64,
-    /// What it does carry.
+    /// The real bandwidth of that link.
     carries: u64,
-    /// How long copies from the near site take.
+    /// Time that copies from the near site take.
     takes: DurationMs,
-    /// Copies are kept for so long.
+    /// Time for which copies are kept.
     keeps: DurationMs,
-    /// Measurements count for so long.
+    /// Time for which measurements count.
     expiry: DurationMs,
     run: DurationMs,
 }
@@ -51,29 +51,30 @@ impl CopyTale {
         Bytes(self.carries * self.takes.0)
     }
 
-    /// Nobody tells when a copy is whole; it is seen.
+    /// Returns when a complete copy is seen: nobody reports it.
     fn seen(&self) -> DurationMs {
         DurationMs(looks(self.takes.0).last().copied().unwrap_or_default())
     }
 
-    /// What was watched for too short a time says nothing.
+    /// Returns true if copies take long enough to be measured.
     fn is_measured(&self) -> bool {
         self.seen() >= RateParameters::default().min_time
     }
 
-    /// What the near link seems to carry, in bits a second.
+    /// Returns the measured bandwidth of the near link, in bits a second.
     fn seems(&self) -> u64 {
         8_000 * self.size().0 / self.seen().0
     }
 
-    /// Whether the far site is found to be nearer while the measurement counts.
+    /// Returns true if the far site is found to be nearer while the measurement counts.
     fn turns_away(&self) -> bool {
         self.is_measured() && self.carries < FAR
     }
 }
 
-/// When a copy is looked at that begins at 0 and has all its bytes after `takes`: at first, then
-/// after a quarter of its age, at least 100 ms and at most 5 s, but not past the expected end.
+/// Returns the times of looks at a copy that begins at 0 and has all its bytes after `takes`: at
+/// first, then after a quarter of its age, at least 100 ms and at most 5 s, but not past the
+/// expected end.
 pub(super) fn looks(takes: u64) -> Vec<u64> {
     let mut looks = vec![0];
     while let Some(last) = looks.last().copied().filter(|last| *last < takes) {
@@ -83,8 +84,8 @@ pub(super) fn looks(takes: u64) -> Vec<u64> {
     looks
 }
 
-/// Calls about a copy that begins at `from` and is looked at like that; then it is asked for, for
-/// those who need it.
+/// Lists the calls about a copy that begins at `from` and has these looks; then it is asked for,
+/// for those who need it.
 pub(super) fn brought(from: u64, looks: &[u64]) -> Vec<TimedItem<&'static str>> {
     let looks: Vec<_> = looks.iter().map(|at| (from + at, "copy-status")).collect();
     let whole = looks.last().map(|(at, _)| (*at, "has-content"));
@@ -99,7 +100,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[12, 12, 12], chance.random())?;
     let tale = CopyTale::drawn(chance);
     stage.hints = chance.random_bool(0.7);
-    // What sites said is as good as new throughout.
+    // Answers of sites count as new throughout.
     stage.settings.information_expiry = DurationMs::from_secs(86_400);
     stage.settings.transfer.ready_keep = tale.keeps;
     stage.settings.network.rates.expiry = tale.expiry;
@@ -129,7 +130,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         comes_from(&scene, tale, 1, if turns { 1 } else { 0 }).await?;
         if tale.is_measured() {
             // Whatever was measured since then was measured of the other link, or of this one
-            // anew; both count no more.
+            // again; both count no more.
             scene.pass(tale.expiry).await;
         }
         comes_from(&scene, tale, 2, 0).await?;
@@ -138,7 +139,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// Two jobs read the same file, the second of which comes some time after the first.
+/// Lets two jobs read the same file, the second of which comes some time after the first.
 async fn shared_copy(scene: &StagedScene, tale: CopyTale) -> Result<(Timestamp, Timestamp)> {
     let begun = scene.now();
     let here = site_name(2)?;
@@ -157,7 +158,7 @@ async fn shared_copy(scene: &StagedScene, tale: CopyTale) -> Result<(Timestamp, 
     let gone = ended + tale.keeps.0;
     calls.extend([(gone, "delete-content"), (gone, "stop-copy")]);
     calls.sort_unstable();
-    // The newcomer makes whoever watches the copy look at what is due, which is nothing.
+    // Because of the newcomer the actor of the copy looks at what is due, which is nothing.
     scene.same(
         "calls of a copy",
         scene.heard(&here, &OF_COPIES, begun),
@@ -186,7 +187,7 @@ async fn shared_copy(scene: &StagedScene, tale: CopyTale) -> Result<(Timestamp, 
     Ok((begun, begun + DurationMs(whole)))
 }
 
-/// Where the input of a job comes from, as placed.
+/// Returns where the input of a job comes from, as placed.
 fn sources(scene: &StagedScene, id: cospan_domain::ids::JobId) -> Result<Vec<SiteName>> {
     let job = scene.job(id)?;
     let placed = job
@@ -199,7 +200,8 @@ fn sources(scene: &StagedScene, id: cospan_domain::ids::JobId) -> Result<Vec<Sit
         .collect())
 }
 
-/// In the middle of a copy everybody is shown what was there at the last look, and its end.
+/// Checks that in the middle of a copy everybody is shown what was there at the last look, and its
+/// end.
 fn shows_progress(scene: &StagedScene, begun: Timestamp, tale: CopyTale) -> Result<()> {
     let now = scene.now().since(begun).0;
     // A look at this very moment may come before or after.
@@ -212,7 +214,8 @@ fn shows_progress(scene: &StagedScene, begun: Timestamp, tale: CopyTale) -> Resu
     let digest = cospan_domain::ids::Digest([1; 32]);
     let shown = scene.plane_run.plane.progress(digest, &site_name(2)?);
     let shown = shown.map(|shown| (shown.done, shown.at, shown.expected));
-    // Nothing had come at the first look: then the link's promise is all there is.
+    // Nothing had come at the first look: then the link's configured bandwidth is all that is
+    // known.
     let promised = DurationMs(tale.size().0.div_ceil(tale.said));
     let end = if last == 0 { promised } else { tale.takes };
     let done = Bytes(last * tale.carries);
@@ -224,7 +227,7 @@ fn shows_progress(scene: &StagedScene, begun: Timestamp, tale: CopyTale) -> Resu
     Ok(())
 }
 
-/// What operators see of the link once the copy is whole.
+/// Checks what operators see of the link once the copy is complete.
 fn shows_measurement(scene: &StagedScene, tale: CopyTale, at: Timestamp) -> Result<()> {
     let counts = tale.is_measured() && scene.now() < at + tale.expiry;
     let links = scene.plane_run.plane.links_to(&site_name(2)?);
@@ -274,7 +277,7 @@ fn shows_measurement(scene: &StagedScene, tale: CopyTale, at: Timestamp) -> Resu
     Ok(())
 }
 
-/// One more job reads another file, which comes from there.
+/// Lets one more job read another file, and checks that it comes from there.
 async fn comes_from(scene: &StagedScene, tale: CopyTale, file: usize, site: usize) -> Result<()> {
     let begun = scene.now();
     let spec = reads(only_at(job(&[1], tale.run, tale.run, 0)?, 2)?, file)?;
@@ -303,7 +306,7 @@ async fn comes_from(scene: &StagedScene, tale: CopyTale, file: usize, site: usiz
     Ok(())
 }
 
-/// What copies come to in metrics.
+/// Checks the metrics of copies.
 fn counts(scene: &StagedScene, _: Timestamp, tale: CopyTale) {
     let metrics = &scene.plane_run.plane.shared().metrics;
     scene.same("bytes", metrics.transferred_bytes.get(), 3 * tale.size().0);

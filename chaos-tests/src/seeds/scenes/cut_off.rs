@@ -118,7 +118,8 @@ fn errors(scene: &StagedScene, site: usize) -> Result<u64> {
         .get())
 }
 
-/// One site answers again: the other is silent by its own fault from then on.
+/// Checks what follows when one site answers again: the other is silent by its own fault from then
+/// on.
 async fn after(
     scene: &StagedScene,
     jobs: [JobId; 2],

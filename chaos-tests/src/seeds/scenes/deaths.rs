@@ -1,7 +1,7 @@
 //! Actors die, and are built anew from what is durable: soon after the first death, later after
-//! each further one within a minute, and after too many in a minute what they stood for is held,
-//! left alone for a minute, or the process ends. Only a chaos build has actors that can be made
-//! to panic; adapters of sites panic in any.
+//! each further one within a minute. After too many in a minute the job, site or copy is held, left
+//! alone for a minute, or the process ends. Only a chaos build has actors that can be made to
+//! panic; adapters of sites panic in any.
 
 use anyhow::Result;
 use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobOutcome};
@@ -17,20 +17,20 @@ use cospan_simulator::jobs::job;
 use cospan_simulator::kinds::FaultKind;
 use cospan_simulator::lives::Lived;
 
-/// Everybody looks this often, which is when one of them dies.
+/// Intervals of the actors' ticks; each one looks, and may die, at these times.
 const TICKS: [u64; 4] = [30_000, 60_000, 60_001, 90_000];
-/// Within this time deaths count.
+/// Deaths count within this time.
 const MINUTE: DurationMs = DurationMs(60_000);
-/// How long the job runs that outlives them all.
+/// Run time of the job that outlives them all.
 const LONG: DurationMs = DurationMs(300_000);
 
-/// What is drawn.
+/// The drawn numbers of the story.
 #[derive(Debug, Clone)]
 struct DeathTale {
     kind: ActorKind,
     who: ActorId,
     tick: u64,
-    /// So often it dies in a row, each time as it begins anew.
+    /// Number of deaths in a row, each time as it begins anew.
     times: usize,
 }
 
@@ -78,7 +78,7 @@ fn tale(chance: &mut StdRng) -> Result<(SceneStage, DeathTale)> {
 }
 
 impl DeathTale {
-    /// So many deaths within a minute are too many, and what follows.
+    /// Returns the number of deaths within a minute that is too many, and what follows.
     fn limit(&self) -> (usize, SupervisorVerdict) {
         match self.kind {
             ActorKind::Cluster | ActorKind::Job | ActorKind::Transfer => {
@@ -89,12 +89,12 @@ impl DeathTale {
         }
     }
 
-    /// Whether it hears only of what somebody asks, and not of ticks.
+    /// Returns true if it gets messages only from users, and no ticks.
     fn is_asked(&self) -> bool {
         matches!(self.kind, ActorKind::Intake | ActorKind::Information)
     }
 
-    /// When the next message comes to it.
+    /// Returns when the next message comes to it.
     fn next_message(&self, at: Timestamp) -> Timestamp {
         let ticks = at.since(BEGINS).0 / self.tick + 1;
         if self.is_asked() {
@@ -105,23 +105,23 @@ impl DeathTale {
     }
 }
 
-/// The least pause after so many deaths that count; a quarter more at most.
+/// Returns the least pause after so many deaths that count; a quarter more at most.
 fn pause(deaths: usize) -> u64 {
     (10 << (2 * deaths)).min(5_000)
 }
 
-/// Checks a life against the rules.
+/// A check of a life against the rules.
 struct DeathJudge<'a> {
     scene: &'a StagedScene,
     tale: &'a DeathTale,
-    /// Deaths that may count still.
+    /// Deaths that may still count.
     deaths: Vec<Timestamp>,
     all: u64,
 }
 
 impl DeathJudge<'_> {
-    /// So many deaths in a row, of which the first comes with the next message; whether they
-    /// were too many.
+    /// Plays so many deaths in a row, of which the first comes with the next message, and returns
+    /// true if they were too many.
     async fn round(&mut self, times: usize) -> Result<bool> {
         let scene = self.scene;
         let tale = self.tale;
@@ -173,7 +173,7 @@ impl DeathJudge<'_> {
         self.scene.same("lived", found, Some((at, lived)));
     }
 
-    /// Who asked the one that dies is told to come back.
+    /// Checks that a user who asked the dying actor is asked to come back.
     async fn asks_in_vain(&self) -> Result<()> {
         if !self.tale.is_asked() {
             return Ok(());
@@ -230,7 +230,7 @@ async fn dies(scene: &StagedScene, tale: &DeathTale) -> Result<()> {
         let died = judge.deaths.last().copied().unwrap_or_default();
         is_held(scene, tale, id, died).await?;
     }
-    // Whoever died does what it did before.
+    // The actor that died works as before.
     let begun = scene.now();
     scene.same("names", scene.ask(names()?).await, Ok(ApiAnswer::Done));
     let run = DurationMs(100);
@@ -248,7 +248,8 @@ async fn dies(scene: &StagedScene, tale: &DeathTale) -> Result<()> {
     Ok(())
 }
 
-/// A job waits for somebody to release it; a site and a copy have another life after a minute.
+/// Checks that a job waits for an operator to release it; a site and a copy have another life after
+/// a minute.
 async fn is_held(scene: &StagedScene, tale: &DeathTale, id: JobId, died: Timestamp) -> Result<()> {
     let held = scene.plane_run.plane.shared().metrics.held.get();
     scene.same("held jobs", held, i64::from(tale.kind == ActorKind::Job));
@@ -291,7 +292,7 @@ async fn is_held(scene: &StagedScene, tale: &DeathTale, id: JobId, died: Timesta
     Ok(())
 }
 
-/// One on whom all depends dies too often: the process ends, and says of whom.
+/// Lets an actor on which all depends die too often: the process ends, and names it.
 #[cfg(cospan_chaos)]
 fn ends(chance: &mut StdRng) -> Result<Vec<String>> {
     let (stage, mut tale) = tale(chance)?;
@@ -337,7 +338,7 @@ fn ends(chance: &mut StdRng) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// The adapters of all sites panic for a while: each call is the death of the site's actor.
+/// Lets the adapters of all sites panic for a while: each call is the death of the site's actor.
 fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[12], chance.random())?;
     stage.hints = chance.random_bool(0.5);

@@ -1,6 +1,6 @@
-//! A job is cancelled while it waits, while it runs, or while its site is silent. What may live
-//! of it is told to end at once, and again ever more seldom until it is seen to be over; users
-//! are told what that waits for.
+//! A job is cancelled while it waits, while it runs, or while its site is silent. Attempts that may
+//! live are cancelled at once, and again ever more seldom until they are seen to be over; users are
+//! told what that waits for.
 
 use anyhow::{Result, bail};
 use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobOutcome};
@@ -17,7 +17,7 @@ use cospan_simulator::world::trouble::SiteFault;
 
 /// Longer than any scene.
 const LONG: DurationMs = DurationMs(86_400_000);
-/// How long a site that does not answer keeps its callers waiting.
+/// Time for which a site that does not answer keeps its callers waiting.
 const DEADLINE: u64 = 10_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +88,7 @@ fn ended_as_cancelled(scene: &StagedScene) {
     scene.same("jobs that are cancelled", gained, 1);
 }
 
-/// Nothing of it is anywhere: no site hears of it.
+/// Checks that nothing of it is anywhere: no site gets a call about it.
 async fn while_it_waits(scene: &StagedScene) -> Result<()> {
     scene.submit(job(&[3], LONG, LONG, 0)?).await?;
     let id = scene.submit(job(&[2], LONG, LONG, 0)?).await?;
@@ -116,7 +116,7 @@ async fn while_it_waits(scene: &StagedScene) -> Result<()> {
     Ok(())
 }
 
-/// Orders are given again after 5, 10, 20, 30 and 30 seconds.
+/// Checks that requests are repeated after 5, 10, 20, 30 and 30 seconds.
 async fn while_it_runs(scene: &StagedScene, pause: DurationMs, settings: &Settings) -> Result<()> {
     let interval = settings.poll_interval.0;
     let soon = (settings.job.go_grace.0 / 4).min(interval);
@@ -163,7 +163,7 @@ async fn while_it_runs(scene: &StagedScene, pause: DurationMs, settings: &Settin
     Ok(())
 }
 
-/// An order that does not arrive is given again after 1, 2, 4 and so on up to 30 seconds.
+/// Checks that a request that does not arrive is repeated after 1, 2, 4 and so on up to 30 seconds.
 async fn while_it_is_silent(
     scene: &StagedScene,
     id: JobId,
@@ -171,7 +171,7 @@ async fn while_it_is_silent(
     tries: &SilentTries,
 ) -> Result<()> {
     scene.plane_run.until(BEGINS + DurationMs(at)).await;
-    // Whoever gives it up too soon has it cancelled all the same.
+    // A user who gives it up too soon has it cancelled all the same.
     let answer = outcome(scene, ApiRequest::Abandon(vec![id])).await?;
     let asked = scene.asked_since(BEGINS, 0, "status")?.into_iter();
     let answered = asked.filter(|asked| *asked < at).max().unwrap_or_default();
@@ -219,7 +219,8 @@ async fn while_it_is_silent(
     Ok(())
 }
 
-/// What a user gives up is over at once; what lives of it is ended when its site answers.
+/// Checks that a job that its user gives up is over at once; what lives of it is ended when its
+/// site answers.
 async fn abandoned(scene: &StagedScene, id: JobId, at: u64, tries: &SilentTries) -> Result<()> {
     scene
         .plane_run

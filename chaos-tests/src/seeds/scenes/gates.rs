@@ -1,7 +1,7 @@
 //! Something comes between the gates of a round: the control plane dies, with its clock wrong at
 //! its next start or not, or stops for a while with its calls under way; a site is cut off, or
-//! comes to its gate when it likes. However long that takes, no payload begins later than the
-//! grace after another, and a job finishes with a round whose payloads began together.
+//! answers at its gate late. However long that takes, no payload begins later than the grace after
+//! another, and a job finishes with a round whose payloads began together.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ use cospan_simulator::world::World;
 use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 use cospan_simulator::world::trouble::SiteFault;
 
-/// Its only job.
+/// The only job.
 const ID: JobId = JobId(1);
 const DAY: DurationMs = DurationMs(86_400_000);
 const SECOND: u64 = 1_000;
 
-/// What comes between two gates.
+/// The event between two gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Between {
     /// The control plane is killed; the clock of its next life is so far ahead.
@@ -41,14 +41,14 @@ enum Between {
     Stop,
     /// The site of the second gate answers no more.
     CutOff,
-    /// It has the order in its hands, and carries it out when it goes on.
+    /// The site has the request, and carries it out when it goes on.
     Late,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct GateStory {
     between: Between,
-    /// Whether it lasts longer than parts of a round may begin apart.
+    /// True if it lasts longer than components of a round may begin apart.
     long: bool,
     lasts: DurationMs,
     run_time: DurationMs,
@@ -68,7 +68,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     Ok(play(between, chance)?.1)
 }
 
-/// Whether something did come between two gates, and what was found.
+/// Plays the story, and returns true if something did come between two gates, with what was found.
 fn play(between: Between, chance: &mut StdRng) -> Result<(bool, Vec<String>)> {
     let long = chance.random_bool(0.7);
     let lasts = if long {
@@ -85,7 +85,7 @@ fn play(between: Between, chance: &mut StdRng) -> Result<(bool, Vec<String>)> {
     };
     let mut stage = SceneStage::of(&vec![4; story.parts], chance.random())?;
     stage.hints = chance.random_bool(0.7);
-    // Orders that are on their way when the first gate has opened.
+    // Requests are on their way when the first gate has opened.
     let way_max = DurationMs(chance.random_range(SECOND..=2 * SECOND));
     stage.fault_rates = FaultRates {
         way_max,
@@ -103,7 +103,7 @@ fn play(between: Between, chance: &mut StdRng) -> Result<(bool, Vec<String>)> {
     Ok((struck || !long, found))
 }
 
-/// A job whose components are at a site each.
+/// Returns a job whose components are at a site each.
 fn spread(story: GateStory) -> Result<JobSpec> {
     let mut spec = job(&vec![1; story.parts], story.run_time, story.run_time, 0)?;
     spec.request = RequestType::Fixed;
@@ -172,7 +172,7 @@ fn survives(end: RunEnd<EndedJob>) -> Result<EndedJob> {
     }
 }
 
-/// The last site falls silent, or freezes, once the start is decided.
+/// Lets the last site fall silent, or freeze, once the start is decided.
 async fn strikes(
     scene: &StagedScene,
     trouble: fn(bool) -> SiteFault,
@@ -187,7 +187,7 @@ async fn strikes(
     scene.plan(story.lasts, site, trouble(false))
 }
 
-/// Waits, to the millisecond, until something is so in the world.
+/// Waits, to the millisecond, until a condition holds in the world.
 async fn till(scene: &StagedScene, so: impl Fn(&World) -> bool) -> Result<()> {
     let end = scene.now() + DAY;
     while !scene.plane_run.world.read(&so) {
@@ -199,13 +199,13 @@ async fn till(scene: &StagedScene, so: impl Fn(&World) -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Time passes, and nobody here has a turn before it has.
+/// Lets time pass, in which nobody here has a turn.
 fn stop(lasts: DurationMs) {
     let _ = tokio::time::advance(Duration::from_millis(lasts.0)).now_or_never();
     rested();
 }
 
-/// When the gates of the first round were opened, until now.
+/// Returns the times at which gates of the first round were opened, until now.
 fn opened(world: &World) -> Vec<Timestamp> {
     world
         .ledger()
@@ -216,14 +216,14 @@ fn opened(world: &World) -> Vec<Timestamp> {
         .collect()
 }
 
-/// Whether the gates of the first round were not opened within the time that calls take.
+/// Returns true if the gates of the first round were not opened within the time that calls take.
 fn is_apart(world: &World, story: GateStory) -> bool {
     let opened = opened(world);
     let apart = |at: Timestamp| at.since(opened[0]) > DurationMs(10 * SECOND);
     opened.len() < story.parts || opened.iter().any(|at| apart(*at))
 }
 
-/// What the world wrote down of one attempt that was let in.
+/// The world's record of one attempt at its gate.
 #[derive(Debug, Default)]
 struct AdmittedAttempt {
     round: Round,
@@ -271,7 +271,7 @@ fn judge(
             == story.parts,
         "it ended without all payloads",
     );
-    // For a clock that was set a moment may be an hour.
+    // For a clock that was set, a moment may be an hour.
     let is_plain = !matches!(story.between, Between::Death(ahead) if ahead != 0);
     check(!(struck && story.long) || round > Round(1), "it finished");
     check(
@@ -281,7 +281,7 @@ fn judge(
     found
 }
 
-/// Rounds of which a payload began later than the grace after another.
+/// Lists rounds of which a payload began later than the grace after another.
 fn torn(lives: &BTreeMap<AttemptTag, AdmittedAttempt>) -> Vec<String> {
     let grace = JobParameters::default().go_grace;
     let mut rounds: BTreeMap<Round, Vec<Timestamp>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Most sites fall silent at about the same time, and one goes on answering: so it is not we who are
-//! cut off, and soon jobs are placed again where somebody answers.
+//! Most sites fall silent at about the same time, and one goes on answering: then it is not we who
+//! are cut off, and soon jobs are placed again where sites answer.
 
 use anyhow::Result;
 use cospan_domain::units::DurationMs;

@@ -1,6 +1,6 @@
-//! A job whose actor dies again and again is held, and nothing else is: it keeps its place and is
-//! told apart, takes orders at once, also after a restart, and goes on when it is released. Actors
-//! die in a chaos build only.
+//! A job whose actor dies again and again is held, and nothing else is: it keeps its place, is
+//! shown as held, takes commands at once, also after a restart, and goes on when it is released.
+//! Actors die in a chaos build only.
 
 use anyhow::Result;
 use rand::rngs::StdRng;
@@ -31,7 +31,7 @@ mod dying {
     use cospan_simulator::jobs::job;
 
     const DAY: DurationMs = DurationMs(86_400_000);
-    /// So many deaths within a minute are too many.
+    /// Number of deaths within a minute that is too many.
     const DEATHS: u32 = 3;
 
     pub(in super::super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
@@ -65,7 +65,7 @@ mod dying {
         Ok(found)
     }
 
-    /// Actors of jobs die so many times at their next message.
+    /// Lets actors of jobs die so many times at their next message.
     fn die(mut times: u32) {
         panic_when(Some(Box::new(move |effect, point| {
             let strikes =

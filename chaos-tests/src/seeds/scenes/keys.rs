@@ -1,5 +1,6 @@
-//! What was accepted under a name of its client's is accepted once, whatever has become of sites
-//! and rules since, also across a restart, until its job is archived; and no number is used twice.
+//! A submission that was accepted under an idempotency key is accepted once, whatever has become of
+//! sites and rules since, also across a restart, until its job is archived; and no number is used
+//! twice.
 
 use std::sync::Arc;
 
@@ -17,10 +18,10 @@ use super::stage::{BEGINS, SceneStage, StagedScene};
 use super::tidy::at_rest;
 use cospan_simulator::jobs::job;
 
-/// Numbers in a reservation while few are needed.
+/// Numbers that are set aside at once while few are needed.
 const BLOCK: u64 = 64;
 
-/// Numbers of one scene.
+/// The drawn numbers of one scene.
 #[derive(Clone, Copy)]
 struct DrawnKeys {
     first: u64,
@@ -96,7 +97,7 @@ fn repeated(id: u64) -> SubmittedJob {
     }
 }
 
-/// How far numbers are reserved.
+/// Returns up to which number numbers are set aside.
 fn reserved(scene: &StagedScene) -> Vec<u64> {
     let reserved = scene
         .changes()
@@ -120,7 +121,7 @@ async fn first_run(scene: StagedScene, drawn: DrawnKeys) -> Result<()> {
     let before = scene.changes().len();
     let jobs = submitted(&scene, "alice", vec![one()?]).await?;
     scene.same("under the same name", jobs, vec![repeated(next)]);
-    // Room must not matter to what was accepted, and neither must rules.
+    // Neither room nor rules matter to what was accepted.
     let mut changed = one()?;
     changed.spec = Arc::new(JobSpec {
         priority: Priority::High,
@@ -172,7 +173,7 @@ async fn first_run(scene: StagedScene, drawn: DrawnKeys) -> Result<()> {
     Ok(())
 }
 
-/// One name, another body: refused, with all that came with it.
+/// Checks that one key with another body is refused, with all that came with it.
 async fn clashes(scene: &StagedScene, drawn: DrawnKeys, next: u64) -> Result<()> {
     let other = named(spec(drawn, 2)?, "one", 3)?;
     let with = vec![Submission::of(spec(drawn, 1)?), other];
@@ -194,7 +195,7 @@ async fn clashes(scene: &StagedScene, drawn: DrawnKeys, next: u64) -> Result<()>
     Ok(())
 }
 
-/// The next block is reserved once less than half of a block is left.
+/// Returns the next blocks: one is set aside once less than half of a block is left.
 fn blocks(next: u64) -> Vec<u64> {
     let first = vec![1 + BLOCK];
     if 1 + BLOCK - next < BLOCK / 2 {
@@ -242,8 +243,9 @@ async fn clashes_still(scene: &StagedScene, drawn: DrawnKeys, next: u64) -> Resu
     Ok(())
 }
 
-/// Jobs stay as long as they are kept, and are archived at the next look after that; looks come
-/// 24 times in that time, once a minute at most and once an hour at least. Then their names are free.
+/// Checks that jobs stay as long as they are kept, and are archived at the next look after that;
+/// looks come 24 times in that time, once a minute at most and once an hour at least. Then their
+/// keys are free.
 async fn archived(scene: &StagedScene, drawn: DrawnKeys, next: u64, last: u64) -> Result<()> {
     let ended = |id| {
         let job = scene.job(JobId(id))?;

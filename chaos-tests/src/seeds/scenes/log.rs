@@ -1,5 +1,5 @@
-//! What happened on a stage, in the form in which scenes work it out: a list of instants, each
-//! counted in milliseconds from where a story begins.
+//! The events on a stage in the form in which scenes work them out: a list of instants, each
+//! counted in milliseconds from the beginning of a story.
 
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{JobId, SiteName};
@@ -8,7 +8,7 @@ use cospan_domain::units::Timestamp;
 
 use super::stage::StagedScene;
 
-/// Something, and how long after the beginning of a story.
+/// Something, and its time after the beginning of a story.
 pub(super) type TimedItem<T> = (u64, T);
 
 /// Calls that are about copies.
@@ -22,7 +22,7 @@ pub(super) const OF_COPIES: [&str; 6] = [
 ];
 
 impl StagedScene {
-    /// Calls of these kinds that reached a site since then, in order of time and name.
+    /// Lists the calls of these kinds that reached a site since then, in order of time and name.
     pub(super) fn heard(
         &self,
         site: &SiteName,
@@ -39,7 +39,7 @@ impl StagedScene {
         heard
     }
 
-    /// Through what copies at a site went since then.
+    /// Lists the states of copies at a site since then.
     pub(super) fn copied(&self, site: &SiteName, since: Timestamp) -> Vec<TimedItem<String>> {
         let changes = self.changes().into_iter().filter(|(at, _)| *at >= since);
         let copied = changes.filter_map(|(at, change)| match &*change {
@@ -51,7 +51,7 @@ impl StagedScene {
         copied.collect()
     }
 
-    /// What happened to a job since then.
+    /// Lists the events of a job since then.
     pub(super) fn lived(&self, id: JobId, since: Timestamp) -> Vec<TimedItem<&'static str>> {
         let changes = self.changes().into_iter().filter(|(at, _)| *at >= since);
         let lived = changes.flat_map(|(at, change)| match &*change {
@@ -65,8 +65,8 @@ impl StagedScene {
     }
 }
 
-/// A copy in words: the first byte of its digest, how far it is and where it comes from, and
-/// whether nobody needs it.
+/// Describes a copy: the first byte of its digest, its state and its source, and whether nobody
+/// needs it.
 fn standing(digest: u8, copy: Option<&CopyRecord>) -> String {
     let Some(copy) = copy else {
         return format!("{digest} gone");

@@ -1,6 +1,6 @@
-//! Whoever wants to know of the end of a job is told once, at that moment; where that fails, again
-//! after 2, 4, 8 ... seconds, and not for ever. One that does not answer keeps nobody else
-//! waiting, and is asked with one message at a time.
+//! A target that wants to know of the end of a job gets one message, at that moment; where that
+//! fails, again after 2, 4, 8 ... seconds, and not for ever. A target that does not answer delays
+//! no other, and gets one message at a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ const DAY: DurationMs = DurationMs(86_400_000);
 /// Messages under way at once.
 const AT_ONCE: usize = 8;
 
-/// Who was told, when, and what problem there was.
+/// A delivered or failed message: its job, its target, when, and the problem, if any.
 type ToldMessage = (JobId, TargetName, Timestamp, Option<Arc<str>>);
 
-/// One of the stories, as drawn.
+/// Plays one of the stories, as drawn.
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let stories: [Play; 4] = [at_once, again, again, gone];
     stories[chance.random_range(0..stories.len())](chance)
@@ -85,7 +85,7 @@ fn all_told(scene: &StagedScene) -> bool {
     view.jobs.values().all(|job| job.is_final()) && view.untold.is_empty()
 }
 
-/// Everybody takes messages: each is told at the end, by one change.
+/// Plays targets that all take messages: each is notified at the end, by one change.
 fn at_once(chance: &mut StdRng) -> Result<Vec<String>> {
     let targets = names(chance.random_range(1..=3))?;
     let stage = stage(&targets, chance)?;
@@ -133,13 +133,13 @@ fn at_once(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// The pauses between tries: they double, up to five minutes.
+/// Returns the pauses between tries: they double, up to five minutes.
 fn pauses() -> impl Iterator<Item = u64> {
     (1..).map(|failures: u32| (1_u64 << failures.min(9)).min(300) * 1_000)
 }
 
-/// How long after the end a message is off the list that failed so often, and whether it is given
-/// up: once it fails after its time, or instead of the first try after it.
+/// Returns the time after the end at which a message that failed so often is off the list, and true
+/// if it is given up: once it fails after its time, or instead of the first try after it.
 fn last_try(failed: u64, tell_for: DurationMs) -> (DurationMs, bool) {
     let after = |failures: u64| DurationMs(pauses().take(failures as usize).sum());
     let failure = after(failed.saturating_sub(1));
@@ -151,7 +151,7 @@ fn last_try(failed: u64, tell_for: DurationMs) -> (DurationMs, bool) {
     }
 }
 
-/// Each second message gets lost. A single target is tried at known times, until it hears or
+/// Loses each second message. A single target is tried at known times, until it gets the message or
 /// is given up.
 fn again(chance: &mut StdRng) -> Result<Vec<String>> {
     let targets = names(1)?;
@@ -214,7 +214,7 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// Nobody is told under a name that is configured no more, nor is that tried.
+/// Checks that a target that is no longer configured gets nothing, and is not tried.
 fn gone(chance: &mut StdRng) -> Result<Vec<String>> {
     let targets = names(2)?;
     let mut stage = stage(&targets, chance)?;

@@ -1,6 +1,6 @@
-//! Small scenes with a handful of jobs, in which nothing goes wrong, or one thing only. What
-//! runs full of trouble cannot show is worked out exactly here: how soon everything happens,
-//! what it costs in calls and durable changes, and what everybody is told.
+//! Small scenes with a handful of jobs, in which nothing goes wrong, or one thing only. They work
+//! out exactly what runs full of faults cannot show: how soon everything happens, what it costs in
+//! calls and durable changes, and which answers and messages everybody gets.
 
 mod alarms;
 mod answers;
@@ -41,13 +41,13 @@ use anyhow::Result;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-/// Tells the stream apart.
+/// Number of the random stream.
 const SCENES: u64 = 0x7363_656e_6573;
 
-/// Of so many seeds in a row one plays a scene: all of them would take too long.
+/// Number of seeds in a row of which one plays a scene: all of them would take too long.
 const EACH: u64 = 4;
 
-/// Plays one scene, and tells what went otherwise.
+/// Plays one scene, and lists what went otherwise.
 type Play = fn(&mut StdRng) -> Result<Vec<String>>;
 
 /// All scenes, each played by one seed of [`EACH`]. Each has a number that stays, and draws from
@@ -85,7 +85,7 @@ const ALL: [(u64, &str, Play); 30] = [
     (40, "accused", probes::accused),
 ];
 
-/// What scenes with numbers drawn from `seed` show otherwise than was worked out.
+/// Lists what scenes with numbers drawn from `seed` show otherwise than was worked out.
 pub fn broken(seed: u64) -> Vec<String> {
     let played = ALL
         .into_iter()

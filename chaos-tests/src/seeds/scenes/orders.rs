@@ -1,6 +1,6 @@
-//! Orders to one job that come at the same time. The first is written at once; all that come
-//! while it is written are decided together, and are one change. What a site answered meanwhile
-//! is written along with the next order.
+//! Commands to one job that come at the same time. The first is written at once; all that come
+//! while it is written are decided together, and are one change. A site's answer that comes
+//! meanwhile is written along with the next command.
 
 use anyhow::{Result, bail};
 use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobOutcome};
@@ -62,7 +62,7 @@ fn outcome(answer: Result<ApiAnswer, ApiRefusal>) -> Result<JobOutcome> {
     }
 }
 
-/// Each order is answered by what the ones before it made of the job.
+/// Checks that each command is answered by what the ones before it made of the job.
 async fn at_once(scene: &StagedScene, id: JobId, orders: &[usize]) -> Result<()> {
     let now = scene.now();
     let answers = join_all(orders.iter().map(|number| scene.ask(order(id, *number)))).await;
@@ -98,7 +98,7 @@ async fn at_once(scene: &StagedScene, id: JobId, orders: &[usize]) -> Result<()>
     Ok(())
 }
 
-/// That its gate is open is not written by itself, but with whatever is written next.
+/// Checks that an open gate is not written by itself, but with whatever is written next.
 async fn while_it_starts(scene: &StagedScene, id: JobId, class: Priority) -> Result<()> {
     let soon = DurationMs(scene.plane_run.plane.shared().settings.poll_interval.0);
     let begun = scene.now();

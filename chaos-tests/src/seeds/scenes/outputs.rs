@@ -1,5 +1,5 @@
-//! What a job leaves is brought to the site that is to keep it as soon as the job is over, and has
-//! its name once it is there; it stays until nobody calls it that any more.
+//! The output of a job is brought to the site that is to keep it as soon as the job is over, and
+//! has its name once it is there; it stays until no name stands for it any more.
 
 use anyhow::Result;
 use cospan_actors::api::command::{ApiAnswer, ApiRequest};
@@ -17,7 +17,7 @@ use cospan_simulator::jobs::job;
 use cospan_simulator::world::OUTPUT_BYTES;
 use cospan_simulator::world::copies::output_of;
 
-/// What the links carry, in bytes a millisecond.
+/// Bandwidth of the links, in bytes a millisecond.
 const RATE: u64 = 1_000;
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
@@ -38,7 +38,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
             view.copies.values().filter(|copy| copy.is_ready()).count(),
             1,
         );
-        // The name comes to stand for what the next one leaves.
+        // The name comes to stand for the output of the next one.
         let begun = scene.now();
         let second = leaves(&scene, to, run).await?;
         let over = scene.until_ended(&[second]).await?;
@@ -72,7 +72,7 @@ fn spec(run: DurationMs, to: usize) -> Result<JobSpec> {
     Ok(spec)
 }
 
-/// What a job leaves.
+/// Returns the digest of a job's output.
 fn output(scene: &StagedScene, id: JobId) -> Result<Digest> {
     let tag = scene
         .job(id)?
@@ -80,7 +80,7 @@ fn output(scene: &StagedScene, id: JobId) -> Result<Digest> {
     Ok(output_of(tag, &RelPath::new("out")?).digest)
 }
 
-/// A job runs and leaves something, which is there as soon as it can be.
+/// Checks a job that leaves an output, which is there as soon as it can be.
 async fn leaves(scene: &StagedScene, to: usize, run: DurationMs) -> Result<JobId> {
     let begun = scene.now();
     let id = scene.submit(spec(run, to)?).await?;
@@ -108,12 +108,12 @@ async fn leaves(scene: &StagedScene, to: usize, run: DurationMs) -> Result<JobId
         (whole, "inspect"),
     ]);
     if to == 1 {
-        // What it is was asked of the site that it was made at.
+        // The site at which it was made was asked for its size and digest.
         calls.push((exited, "inspect"));
     }
     calls.sort_unstable();
     let mut heard = scene.heard(&site_name(to)?, &OF_COPIES, begun);
-    // What the output is called until now is no business of this one.
+    // The content that had the name until now is not checked here.
     heard.retain(|(_, call)| *call != "stop-copy" && *call != "delete-content");
     scene.same("calls", heard, calls);
     let file = scene
@@ -134,7 +134,7 @@ async fn leaves(scene: &StagedScene, to: usize, run: DurationMs) -> Result<JobId
     Ok(id)
 }
 
-/// What a job left goes when it has been called nothing for long enough.
+/// Checks that a job's output goes when it has had no name for long enough.
 async fn goes(
     scene: &StagedScene,
     to: usize,

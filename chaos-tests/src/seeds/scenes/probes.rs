@@ -15,7 +15,7 @@ use super::stage::{SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
 use cospan_simulator::world::trouble::SiteFault;
 
-/// How long a job runs that is let end by itself.
+/// Run time of a job that ends by itself.
 const SHORT: DurationMs = DurationMs(1_000);
 const LONG: DurationMs = DurationMs(80_000_000);
 /// More than can be let in, as often as they are.
@@ -31,7 +31,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     settings.site.probe_spread = PerMillion(chance.random_range(0..=1) * 500_000);
     settings.information_expiry = DurationMs::from_secs(7_200);
     let parameters = settings.site.clone();
-    // One that succeeds in between sets the count to zero.
+    // A success in between sets the count to zero.
     let succeeds_after = chance.random_range(0..threshold);
     let fails_probe = chance.random_bool(0.4);
     stage.play(move |scene| async move {
@@ -84,7 +84,7 @@ fn errors(scene: &StagedScene) -> Result<u32> {
     Ok(record.map_or(0, |record| record.consecutive_errors))
 }
 
-/// Two users by turns: errors of one alone would be looked into first.
+/// Submits for two users by turns: errors of one alone would be looked into first.
 async fn submit(scene: &StagedScene, time: DurationMs) -> Result<JobId> {
     let key = if scene.metrics().jobs_submitted.get().is_multiple_of(2) {
         "alice"
@@ -112,14 +112,15 @@ async fn run(scene: &StagedScene, time: DurationMs) -> Result<()> {
     Ok(())
 }
 
-/// All nodes die under a job that runs, which is told at once; it is not run again. When.
+/// Lets all nodes die under a job that runs, which is reported at once; it is not run again.
+/// Returns when.
 async fn fail(scene: &StagedScene) -> Result<Timestamp> {
     let id = submit(scene, LONG).await?;
     lose(scene, id).await
 }
 
-/// The jobs of one user are lost one after the other. A probe of our own is sent at once: it finds
-/// the site well, and only that user's jobs stay away.
+/// Loses the jobs of one user one after the other. A probe of our own is sent at once: it finds the
+/// site well, and only that user's jobs stay away.
 pub(super) fn accused(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[4], chance.random())?;
     let settings = &mut stage.settings;
@@ -160,7 +161,7 @@ pub(super) fn accused(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// When the jobs of the one user may go to the site again, once that is known.
+/// Returns when the jobs of the one user may go to the site again, once that is known.
 fn kept_off(scene: &StagedScene) -> Option<Timestamp> {
     let record = scene
         .plane_run
@@ -190,7 +191,7 @@ async fn lose(scene: &StagedScene, id: JobId) -> Result<Timestamp> {
     Ok(at)
 }
 
-/// When it is probed next: after an interval that doubles, and is spread by chance.
+/// Returns when it is probed next: after an interval that doubles, and is spread by chance.
 fn probe_time(
     scene: &StagedScene,
     failed_at: Timestamp,
@@ -223,7 +224,7 @@ async fn fail_probe(scene: &StagedScene, probe_at: Timestamp) -> Result<Timestam
     Ok(failed_at)
 }
 
-/// Jobs wait until then; one is let in, then two, and then all.
+/// Lets jobs wait until then; one is let in, then two, and then all.
 async fn try_out(scene: &StagedScene, probe_at: Timestamp, limit: u32) -> Result<()> {
     let mut jobs = Vec::new();
     for _ in 0..JOBS {

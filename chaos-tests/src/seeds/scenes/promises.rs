@@ -1,5 +1,5 @@
-//! Starts that are promised, while users and operators change their minds: about a job whose sites
-//! have confirmed all, about what it is to be promised, about the site that it would be promised at.
+//! Users and operators change their minds about reserved starts: about a job whose sites have
+//! confirmed all, about what it wants reserved, about the site of its reservation.
 
 use anyhow::Result;
 use cospan_actors::api::command::ApiRequest;
@@ -23,7 +23,7 @@ use cospan_simulator::world::ledger::LedgerEvent;
 const MINUTE: DurationMs = DurationMs::from_secs(60);
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 const DAY: DurationMs = DurationMs::from_secs(86_400);
-/// The earliest start that is wanted comes so long after a scene begins.
+/// Time from the beginning of a scene to the earliest start that is wanted.
 const LATER: DurationMs = DurationMs::from_secs(4 * 3_600);
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
@@ -35,14 +35,14 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     }
 }
 
-/// A job that wants this to be promised.
+/// Returns a job that wants this reservation.
 fn wanting(wish: ReservationTerms) -> Result<JobSpec> {
     let mut spec = job(&[2], MINUTE, MINUTE, 0)?;
     spec.run.reservation = Some(wish);
     Ok(spec)
 }
 
-/// A start so long after the scene begins, or up to two hours later.
+/// Returns a start so long after the scene begins, or up to two hours later.
 fn start(after: DurationMs) -> ReservationTerms {
     let window = StartWindow::new(BEGINS + after, BEGINS + after + HOUR + HOUR);
     ReservationTerms {
@@ -51,7 +51,7 @@ fn start(after: DurationMs) -> ReservationTerms {
     }
 }
 
-/// An order that closes a site to what is new, and one that opens it again.
+/// Draws a command that closes a site to new work, and one that opens it again.
 fn closing(chance: &mut StdRng) -> (Operation, Operation) {
     let from = BEGINS;
     let until = BEGINS + DAY;
@@ -83,7 +83,8 @@ fn waits(job: &Job) -> bool {
     matches!(job.phase, JobPhase::Queued { .. })
 }
 
-/// Whether all of its sites have confirmed what it wants, and it is not placed there yet.
+/// Returns true if all of its sites have confirmed its reservations, and it is not placed there
+/// yet.
 fn is_confirmed(job: &Job) -> bool {
     let reservation = job
         .reservation
@@ -102,7 +103,7 @@ fn told(scene: &StagedScene, job: JobId, name: &str) -> bool {
         .any(|event| event.what.name() == name)
 }
 
-/// The sites of a job as it was placed since a moment, in order.
+/// Lists the sites of a job as it was placed since a moment, in order.
 fn placed_since(scene: &StagedScene, job: JobId, since: Timestamp) -> Vec<SiteName> {
     let told = scene
         .told_of(job)
@@ -119,7 +120,7 @@ fn placed_since(scene: &StagedScene, job: JobId, since: Timestamp) -> Vec<SiteNa
     placed.collect()
 }
 
-/// Whether a job was placed where nobody promised it anything.
+/// Returns true if a job was placed without a reservation.
 fn is_claimed(scene: &StagedScene, job: JobId) -> bool {
     let told = scene.told_of(job);
     let is_placed = |what: &JobEventKind| match what {
@@ -157,7 +158,7 @@ async fn begins_in_time(scene: &StagedScene, id: JobId, wish: ReservationTerms) 
     Ok(())
 }
 
-/// Calls take their time, so that something can come between two of them.
+/// Makes calls take time, so that something can come between two of them.
 fn slow_ways(stage: &mut SceneStage) {
     stage.fault_rates = FaultRates {
         way_max: DurationMs(2_000),
@@ -165,7 +166,7 @@ fn slow_ways(stage: &mut SceneStage) {
     };
 }
 
-/// A job is frozen while its site confirms, and the site closes before it is thawed: it is placed
+/// Freezes a job while its site confirms, and closes the site before it is thawed: it is placed
 /// there only once the site is open again.
 fn thawed(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[4], chance.random())?;
@@ -201,8 +202,8 @@ fn thawed(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// The same for a job that has a promise, and is frozen while another start is confirmed: it keeps
-/// what it had.
+/// Plays the same for a job that has a reservation, and is frozen while another start is confirmed:
+/// it keeps what it had.
 fn moved_and_thawed(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[4], chance.random())?;
     stage.granting.insert(0);
@@ -237,8 +238,8 @@ fn moved_and_thawed(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// Processors become idle for a job at the moment at which its user wants a start promised instead:
-/// what was offered meanwhile is not taken.
+/// Lets processors become idle for a job at the moment at which its user wants a reserved start
+/// instead: what was proposed meanwhile is not taken.
 fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[4], chance.random())?;
     stage.granting.insert(0);
@@ -270,7 +271,7 @@ fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
         scene
             .ask(ApiRequest::ChangeReservation { job: id, wish })
             .await?;
-        // On such a disk it may come too late for what it was promised.
+        // On such a disk it may come too late for its reservation.
         scene.until_ended(&[id]).await?;
         let earliest = start(LATER).window.earliest;
         let began = began_at(&scene);
@@ -285,8 +286,9 @@ fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// The only site that grants reservations takes nothing for a while, and another one grants none:
-/// a job that may be claimed there in part waits for the first, as nothing would be promised else.
+/// Plays a site that alone grants reservations and takes nothing for a while, beside one that
+/// grants none: a job that may be claimed there in part waits for the first, as nothing would be
+/// reserved else.
 fn closed_for_a_while(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[4, 4], chance.random())?;
     stage.granting.insert(0);

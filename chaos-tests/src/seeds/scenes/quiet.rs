@@ -1,6 +1,6 @@
-//! A grid where nothing happened for long, so that nobody knows any more what its sites have: the
-//! first job after that is placed as soon as they have said it, also if they say what they said
-//! before.
+//! A grid where nothing happened for long, so that the control plane no longer knows what its sites
+//! have: the first job after that is placed as soon as they have answered, also if they answer what
+//! they answered before.
 
 use anyhow::Result;
 use cospan_domain::units::DurationMs;
@@ -10,9 +10,9 @@ use rand::rngs::StdRng;
 use super::stage::SceneStage;
 use cospan_simulator::jobs::job;
 
-/// Sites answer at once on this stage; to be asked takes the control plane some turns.
+/// Sites answer at once on this stage; the control plane takes some turns to ask them.
 const SOON: DurationMs = DurationMs(20);
-/// What sites said is believed for twice as long as it takes to expire.
+/// Time for which answers of sites are believed: twice the time that they take to expire.
 const BELIEVED: u64 = 120;
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {

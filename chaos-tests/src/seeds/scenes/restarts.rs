@@ -1,6 +1,6 @@
-//! A control plane is killed in the middle of everything, and another one takes up what it left
-//! at the very moment at which it begins: nothing is done twice, nothing is forgotten, and what
-//! went on at the sites meanwhile is found out at once.
+//! A control plane is killed in the middle of everything, and another one takes over what it left
+//! as soon as it begins: nothing is done twice, nothing is forgotten, and what went on at the sites
+//! meanwhile is found out at once.
 
 use anyhow::Result;
 use cospan_actors::api::command::{ApiAnswer, ApiRequest};
@@ -15,19 +15,19 @@ use super::log::OF_COPIES;
 use super::stage::{SceneStage, StagedScene, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
 
-/// What the links carry, in bytes a millisecond.
+/// Bandwidth of the links, in bytes a millisecond.
 const RATE: u64 = 1_000;
 
-/// What is drawn.
+/// The drawn numbers of the story.
 #[derive(Debug, Clone, Copy)]
 struct RestartTale {
-    /// How long the copy takes.
+    /// Time that the copy takes.
     takes: u64,
-    /// How long after its beginning the control plane is killed.
+    /// Time from its beginning until the control plane is killed.
     killed: u64,
-    /// How long nobody runs.
+    /// Time during which no control plane runs.
     pause: u64,
-    /// How long the job runs that began before.
+    /// Run time of the job that began before.
     run: u64,
     /// Jobs that wait for processors.
     waiting: usize,
@@ -35,7 +35,7 @@ struct RestartTale {
     frozen: usize,
 }
 
-/// What the first run of the control plane left.
+/// Everything that the first run of the control plane left.
 struct LeftBehind {
     killed: Timestamp,
     running: JobId,
@@ -44,7 +44,7 @@ struct LeftBehind {
     frozen: Vec<JobId>,
     ended: JobId,
     next: JobId,
-    /// When the copy began.
+    /// Time at which the copy began.
     begun: Timestamp,
 }
 
@@ -153,7 +153,7 @@ async fn after(scene: &StagedScene, tale: RestartTale, left: LeftBehind) -> Resu
     finishes(scene, tale, left).await
 }
 
-/// What is shown at once is what there is.
+/// Checks that what is shown at once is what there is.
 fn counts(scene: &StagedScene, left: &LeftBehind, tale: RestartTale) -> Result<()> {
     let plane = &scene.plane_run.plane;
     let metrics = &plane.shared().metrics;
@@ -176,20 +176,21 @@ fn counts(scene: &StagedScene, left: &LeftBehind, tale: RestartTale) -> Result<(
     Ok(())
 }
 
-/// Each site is asked for what it is and what it does, once, and at once.
+/// Checks that each site is asked for what it is and what it does, once, and at once.
 fn asks_sites(scene: &StagedScene, begun: Timestamp) -> Result<()> {
     for site in 0..2 {
         let kinds = ["describe", "list-attempts", "status"];
         let asked = kinds.map(|call| (0, call)).to_vec();
         let mut heard = scene.heard(&site_name(site)?, &kinds, begun);
-        // A gate that was opened anew is looked at once more.
+        // A gate that was opened again is looked at once more.
         heard.dedup();
         scene.same("asks", heard, asked);
     }
     Ok(())
 }
 
-/// What was there before it was watched, or a moment later, says nothing of the link.
+/// Checks that bytes which were there before the copy was watched, or a moment later, do not count
+/// as a measurement of the link.
 fn measures(scene: &StagedScene, tale: RestartTale, watched: u64, at: Timestamp) -> Result<()> {
     let links = scene.plane_run.plane.links_to(&site_name(1)?);
     let measured = links.first().and_then(|link| link.measured);
@@ -216,7 +217,7 @@ fn measures(scene: &StagedScene, tale: RestartTale, watched: u64, at: Timestamp)
     Ok(())
 }
 
-/// The rest comes to its end as if nothing had been.
+/// Checks that the rest ends as if nothing had happened.
 async fn finishes(scene: &StagedScene, tale: RestartTale, left: LeftBehind) -> Result<()> {
     scene.until_ended(&[left.running]).await?;
     scene.until_ended(&left.waiting).await?;
@@ -237,7 +238,7 @@ async fn finishes(scene: &StagedScene, tale: RestartTale, left: LeftBehind) -> R
     let jobs = 4 + tale.waiting + tale.frozen;
     scene.same("submitted", submitted, jobs);
     let opened = scene.call_counts().get("decide-gate").copied().unwrap_or(0);
-    // What was asked and not answered is asked again.
+    // Calls without an answer are repeated.
     scene.check((jobs..jobs + 2).contains(&opened), || {
         format!("{opened} gates")
     });

@@ -1,5 +1,4 @@
-//! A control plane on its stage, as scenes deal with it: every call and every change is written
-//! down.
+//! A control plane on its stage, as scenes use it: every call and every change is written down.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,10 +24,10 @@ use cospan_simulator::call_faults::Called;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::world::trouble::SiteFault;
 
-/// Between two looks at what is waited for, where nothing became durable meanwhile.
+/// Time between two looks at a condition, where nothing became durable meanwhile.
 const STEP: Duration = Duration::from_millis(500);
 
-/// A durable change, and when it was told.
+/// A durable change, and when it was reported.
 type ToldChange = (Timestamp, Arc<JournalChange>);
 
 /// A control plane on its stage.
@@ -41,7 +40,7 @@ pub(super) struct StagedScene {
 }
 
 impl StagedScene {
-    /// The one of this run of the control plane.
+    /// Makes the scene of this run of the control plane.
     pub(super) fn of(plane_run: ControlPlaneRun) -> Self {
         let (changes, changed, found) = Default::default();
         Self {
@@ -52,7 +51,7 @@ impl StagedScene {
         }
     }
 
-    /// What was not as it was worked out.
+    /// Lists what was not as it was worked out.
     pub(super) fn found(&self) -> Vec<String> {
         self.found.take()
     }
@@ -91,7 +90,6 @@ impl StagedScene {
         Ok(())
     }
 
-    /// The time.
     pub(super) fn now(&self) -> Timestamp {
         self.plane_run.clock.now()
     }
@@ -103,7 +101,7 @@ impl StagedScene {
         }
     }
 
-    /// Asks as a user.
+    /// Sends a command of a user.
     ///
     /// # Errors
     /// The refusal.
@@ -111,7 +109,7 @@ impl StagedScene {
         self.ask_as("alice", what).await
     }
 
-    /// Asks with this key.
+    /// Sends a command with this key.
     ///
     /// # Errors
     /// The refusal.
@@ -125,7 +123,7 @@ impl StagedScene {
         self.plane_run.plane.command(ApiCommand { by, what }).await
     }
 
-    /// Something happens to a site now.
+    /// Injects a fault at a site now.
     pub(super) fn strike(&self, site: &SiteName, trouble: SiteFault) {
         let now = self.now();
         self.plane_run.world.at(now, |world| {
@@ -149,7 +147,7 @@ impl StagedScene {
         }
     }
 
-    /// A job as its record is.
+    /// Returns the record of a job.
     ///
     /// # Errors
     /// There is none.
@@ -158,7 +156,7 @@ impl StagedScene {
         job.ok_or_else(|| anyhow::anyhow!("job {id} is gone"))
     }
 
-    /// Waits until something is so, and tells when that was.
+    /// Waits until a condition holds, and returns the time at which it did.
     ///
     /// # Errors
     /// It was not within this time.
@@ -180,13 +178,14 @@ impl StagedScene {
                     .collect();
                 bail!("what was waited for did not come about within {within}: {jobs:?}");
             }
-            // Exact where a change is what was waited for.
+            // Exact if the condition depends on a durable change.
             let _ = tokio::time::timeout(STEP, self.changed.notified()).await;
         }
         Ok(self.now())
     }
 
-    /// The same for what comes about by a durable change only, which costs nothing meanwhile.
+    /// Does the same for a condition that only a durable change can bring about, at no cost
+    /// meanwhile.
     ///
     /// # Errors
     /// It was not within this time.
@@ -209,8 +208,8 @@ impl StagedScene {
         Ok(self.now())
     }
 
-    /// From now on an actor of this kind panics: at the next message, and so often in all as it
-    /// begins anew. Tells whether actors of this build can panic.
+    /// Makes an actor of this kind panic from now on: at the next message, and so often in all as
+    /// it begins anew. Returns true if actors of this build can panic.
     #[cfg(cospan_chaos)]
     pub(super) fn panics(&self, kind: ActorKind, times: usize) -> bool {
         let mut left = times;
@@ -226,13 +225,13 @@ impl StagedScene {
         true
     }
 
-    /// No actor of this build can panic.
+    /// Does nothing: no actor of this build can panic.
     #[cfg(not(cospan_chaos))]
     pub(super) fn panics(&self, _: ActorKind, _: usize) -> bool {
         false
     }
 
-    /// Waits until these jobs have ended, and tells when the last of them did.
+    /// Waits until these jobs have ended, and returns the time at which the last of them did.
     ///
     /// # Errors
     /// They have not within a day.
@@ -250,12 +249,12 @@ impl StagedScene {
         tokio::time::sleep(Duration::from_millis(length.0)).await;
     }
 
-    /// All calls that reached a site so far.
+    /// Lists all calls that reached a site so far.
     pub(super) fn calls(&self) -> Vec<Called> {
         self.plane_run.call_faults.calls()
     }
 
-    /// How often each call was made so far.
+    /// Returns how often each call was made so far.
     pub(super) fn call_counts(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
         for called in self.calls() {
@@ -264,7 +263,7 @@ impl StagedScene {
         counts
     }
 
-    /// All durable changes so far, and when each was told.
+    /// Lists all durable changes so far, and when each was reported.
     pub(super) fn changes(&self) -> Vec<ToldChange> {
         self.changes.borrow().clone()
     }

@@ -1,6 +1,6 @@
-//! A site falls silent while a job runs there. It is tried again, ever more seldom; once it
-//! has failed to answer for long enough its administrator hears of it, all others are asked
-//! once, and the job waits for it, or is run elsewhere when its patience ends.
+//! A site falls silent while a job runs there. It is tried again, ever more seldom; once it has
+//! failed to answer for long enough its administrator gets a message, all others are asked once,
+//! and the job waits for it, or is run elsewhere when its patience ends.
 
 use anyhow::Result;
 use cospan_actors::journal::JournalChange;
@@ -15,26 +15,26 @@ use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
 use cospan_simulator::world::trouble::SiteFault;
 
-/// How long a site that does not answer keeps its callers waiting.
+/// Time for which a site that does not answer keeps its callers waiting.
 const DEADLINE: u64 = 10_000;
 
-/// When a silent site is asked, and when that has failed, in milliseconds after the beginning.
+/// Times of the calls to a silent site and of their failures, in milliseconds after the beginning.
 pub(super) struct SilentTries {
     /// Each time at which it is asked while it is silent.
     pub(super) asked: Vec<u64>,
-    /// How many of those find out that it is unreachable.
+    /// Number of those calls that find out that it is unreachable.
     pub(super) until_lost: usize,
-    /// When the first of them has failed.
+    /// Time at which the first of them has failed.
     pub(super) since: u64,
-    /// When it counts as unreachable.
+    /// Time from which on it counts as unreachable.
     pub(super) lost: u64,
-    /// When it is asked first after it answers again.
+    /// Time of the first call after it answers again.
     pub(super) back: u64,
 }
 
 impl SilentTries {
-    /// Of a site that is asked first at `first`, and answers from `ends` on: after a failure
-    /// it is asked again after 1, 2, 4, 8, and then 15 seconds.
+    /// Works out the tries of a site that is asked first at `first`, and answers from `ends` on:
+    /// after a failure it is asked again after 1, 2, 4, 8, and then 15 seconds.
     pub(super) fn of(first: u64, ends: u64, settings: &Settings) -> Self {
         let takes = settings.information.query_timeout.0.min(DEADLINE);
         let since = first + takes;
@@ -64,7 +64,7 @@ impl SilentTries {
     }
 }
 
-/// What the job does meanwhile.
+/// The behaviour of the job meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SilencePatience {
     Wait,
@@ -135,7 +135,7 @@ async fn play(scene: &StagedScene, story: &SilenceStory, settings: &Settings) ->
     check_tries(scene, begun, &tries)
 }
 
-/// When the silent site is asked first: as it would be if it answered.
+/// Returns when the silent site is asked first: as it would be if it answered.
 pub(super) fn first_poll(begun: u64, silent_after: u64, interval: u64) -> u64 {
     let mut poll = begun + 10;
     while poll < begun + silent_after {
@@ -148,8 +148,8 @@ async fn till(scene: &StagedScene, at: u64) {
     scene.plane_run.until(BEGINS + DurationMs(at)).await;
 }
 
-/// Until it counts as unreachable nothing is different but what operators are shown once it failed
-/// to answer twice.
+/// Checks that until it counts as unreachable nothing is different but what operators are shown
+/// once it failed to answer twice.
 async fn check_before(scene: &StagedScene, id: JobId, tries: &SilentTries) -> Result<()> {
     till(scene, tries.lost - 1).await;
     let shown = if tries.until_lost > 2 {
@@ -211,8 +211,8 @@ fn check_lost(
     Ok(())
 }
 
-/// The job is seen again at the very moment at which the site is, or ends later: then its end
-/// is asked for at once, unless the site was asked just before.
+/// Checks that the job is seen again at the very moment at which the site is, or ends later: then
+/// its end is asked for at once, unless the site was asked just before.
 async fn goes_on(
     scene: &StagedScene,
     id: JobId,
@@ -242,8 +242,8 @@ async fn goes_on(
     Ok(())
 }
 
-/// It is given up, its site is charged, and it runs elsewhere; what still runs at its first
-/// site is ended as soon as that answers.
+/// Checks that it is given up, its site is charged, and it runs elsewhere; what still runs at its
+/// first site is ended as soon as that answers.
 async fn goes_elsewhere(
     scene: &StagedScene,
     id: JobId,
@@ -270,7 +270,7 @@ async fn goes_elsewhere(
         ),
     ];
     let mut course = scene.course(id, BEGINS + DurationMs(given_up));
-    // What is told by a hint is asked for with what was told just before.
+    // Something reported by a hint is asked for along with what was reported just before.
     let (at, events) = course.pop().unwrap_or_default();
     let expected_end = again - given_up + story.run_time.0;
     scene.check((expected_end..expected_end + 10).contains(&at), || {
@@ -313,7 +313,7 @@ async fn goes_elsewhere(
     Ok(())
 }
 
-/// A site that has not answered lately is asked what it is first.
+/// Checks that a site that has not answered lately is asked for its description first.
 fn check_tries(scene: &StagedScene, begun: u64, tries: &SilentTries) -> Result<()> {
     let asked = |call| scene.asked_since(BEGINS + DurationMs(begun + 11), 0, call);
     let status: Vec<u64> = asked("status")?

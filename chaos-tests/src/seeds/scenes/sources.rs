@@ -1,6 +1,6 @@
-//! A source that fails is left out and the next nearest is taken at once; a copy that is whole
-//! serves others, and stays for as long as one reads from it; once all sources have failed the
-//! jobs are told, and once one is registered again the copy goes on.
+//! A source that fails is left out and the next nearest is taken at once; a complete copy serves
+//! others, and stays for as long as one reads from it; once all sources have failed the jobs get
+//! that answer, and once one is registered again the copy goes on.
 
 use anyhow::Result;
 use cospan_actors::journal::JournalChange;
@@ -14,20 +14,20 @@ use super::stage::{SceneStage, StagedScene, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
 use cospan_simulator::world::trouble::SiteFault;
 
-/// What the link from the near site carries, and from the far one, in bytes a millisecond.
+/// Bandwidth of the link from the near site, and from the far one, in bytes a millisecond.
 const NEAR: u64 = 2_000;
 const FAR: u64 = 1_000;
 
-/// What is wrong with the near site.
+/// The fault of the near site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WrongSource {
-    /// What comes from it is damaged.
+    /// Data from it are damaged.
     Damages,
     /// It has been out of reach for long.
     Silent,
-    /// It is out of reach, and what comes from the other is damaged.
+    /// It is out of reach, and data from the other are damaged.
     Both,
-    /// What comes from either is damaged.
+    /// Data from either are damaged.
     BothDamage,
 }
 
@@ -59,7 +59,7 @@ fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
     let takes = 2 * chance.random_range(50..6_000);
     stage.add_file(NEAR * takes, &[0, 1])?;
     stage.play_from_start(move |scene| async move {
-        // Something runs at the near site, so that its silence is noticed.
+        // A job runs at the near site, so that its silence is noticed.
         let long = DurationMs(300_000);
         scene.submit(only_at(job(&[1], long, long, 0)?, 0)?).await?;
         wrong.befalls(&scene)?;
@@ -99,7 +99,7 @@ fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// What is to be seen at the destination.
+/// The calls and copies to be seen at the destination.
 #[derive(Default)]
 struct SourceStory {
     copied: Vec<TimedItem<String>>,
@@ -109,8 +109,8 @@ struct SourceStory {
 }
 
 impl SourceStory {
-    /// A try from a site with all of its looks, of which the last one shows how it went; when
-    /// that was.
+    /// Adds a try from a site with all of its looks, of which the last one shows how it went;
+    /// returns when that was.
     fn tries(&mut self, from: u64, site: &str, takes: u64) -> u64 {
         let copying = (from, format!("1 copying from {site}"));
         self.copied.extend([copying.clone(), copying]);
@@ -152,7 +152,7 @@ impl WrongSource {
         Ok(())
     }
 
-    /// A copy takes so long from the near site, and twice as long from the far one.
+    /// Works out a copy that takes so long from the near site, and twice as long from the far one.
     fn story(self, takes: u64) -> SourceStory {
         let mut story = SourceStory::default();
         story.waits(0);
@@ -202,7 +202,7 @@ impl WrongSource {
     }
 }
 
-/// The first job's copy serves the second one's, although nobody else needs it by then.
+/// Checks that the first job's copy serves the second one's, although nobody else needs it by then.
 fn from_store(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[12, 12, 12], chance.random())?;
     stage.hints = chance.random_bool(0.7);
@@ -226,7 +226,7 @@ fn from_store(chance: &mut StdRng) -> Result<Vec<String>> {
         let second = scene.submit(spec(2)?).await?;
         let ended = scene.until_ended(&[second]).await?.since(begun).0;
         scene.pass(keeps + DurationMs(1_000)).await;
-        // Nobody tells when a copy is whole; it is seen.
+        // Nobody reports a complete copy; it is seen.
         let takes = looks(takes).last().copied().unwrap_or_default();
         let whole = left + takes;
         let story = |from: &str, lives: &[TimedItem<&str>]| {

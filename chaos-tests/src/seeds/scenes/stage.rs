@@ -1,5 +1,5 @@
-//! Where scenes are played: a few sites, links between all of them, and one or several runs of the control plane of
-//! a control plane that nothing disturbs but what the scene is about.
+//! The stage of scenes: a few sites, links between all of them, and one or several runs of a
+//! control plane that nothing disturbs but what the scene is about.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,50 +20,49 @@ use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::{ClusterSpec, LocalJob};
 use cospan_simulator::world::{LinkSpec, SimulatedPace, World};
 
-/// When every scene begins.
+/// Start time of every scene.
 pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
-/// What every link carries.
+/// Bandwidth of every link.
 pub(super) const BANDWIDTH: BitsPerSecond = BitsPerSecond(8_000_000);
 /// Longer than any control plane takes to be ready.
 const MINUTE: DurationMs = DurationMs(60_000);
 
-/// What a scene is played on.
+/// The setting of a scene.
 pub(super) struct SceneStage {
     /// Names and processors of the sites.
     pub(super) sites: Vec<(SiteName, u32)>,
     /// Files by path, each with the sites that have it.
     pub(super) files: Vec<(RelPath, Content, Vec<SiteName>)>,
-    /// Settings of the control plane.
     pub(super) settings: Settings,
-    /// Whether sites tell of changes, or are only asked.
+    /// True if sites send hints of changes, false if they are only asked.
     pub(super) hints: bool,
-    /// How calls and the disk fare.
+    /// Fault rates of calls and of the disk.
     pub(super) fault_rates: FaultRates,
-    /// How long the first bit takes from a site to another; one that is missing takes none.
+    /// Time that the first bit takes from one site to another; a missing entry means none.
     pub(super) ways: BTreeMap<(SiteName, SiteName), DurationMs>,
-    /// What local users submit, by number of the site.
+    /// Jobs of local users, by number of the site.
     pub(super) locals: Vec<(usize, LocalJob)>,
     /// Sites that grant reservations, by number.
     pub(super) granting: BTreeSet<usize>,
-    /// How wrappers behave.
+    /// Timing of the wrappers.
     pub(super) pace: SimulatedPace,
     /// Seed of all chance on the stage.
     pub(super) seed: u64,
 }
 
-/// The name of the site with this number.
+/// Returns the name of the site with this number.
 pub(super) fn site_name(number: usize) -> Result<SiteName> {
     const NAMES: [&str; 5] = ["amsterdam", "berlin", "cracow", "delft", "essen"];
     Ok(SiteName::new(NAMES[number % NAMES.len()])?)
 }
 
-/// The logical name of the file with this number.
+/// Returns the logical name of the file with this number.
 pub(super) fn file_name(number: usize) -> Result<LogicalName> {
     Ok(LogicalName::new(&format!("file-{number}"))?)
 }
 
 impl SceneStage {
-    /// Sites with so many processors each, and links between all of them.
+    /// Makes sites with so many processors each, and links between all of them.
     pub(super) fn of(processors: &[u32], seed: u64) -> Result<Self> {
         let sites = processors.iter().enumerate();
         let sites = sites.map(|(number, count)| Ok((site_name(number)?, *count)));
@@ -102,7 +101,7 @@ impl SceneStage {
         })
     }
 
-    /// A file of this size at these sites, by number.
+    /// Adds a file of this size at these sites, and returns its number.
     pub(super) fn add_file(&mut self, size: u64, sites: &[usize]) -> Result<usize> {
         let number = self.files.len();
         let path = RelPath::new(&format!("path-{number}"))?;
@@ -167,7 +166,7 @@ impl SceneStage {
     }
 
     /// Plays a scene from the moment at which the control plane is ready and all files are
-    /// registered; what it found.
+    /// registered; returns what it found.
     ///
     /// # Errors
     /// The scene cannot be played.
@@ -187,7 +186,7 @@ impl SceneStage {
         .found)
     }
 
-    /// The same from the very moment at which the control plane is ready.
+    /// Plays a scene from the very moment at which the control plane is ready.
     ///
     /// # Errors
     /// The scene cannot be played.
@@ -210,8 +209,8 @@ impl SceneStage {
         .found)
     }
 
-    /// Plays a scene in which the control plane ends by itself; when that was, and what became
-    /// of its actors.
+    /// Plays a scene in which the control plane ends by itself; returns when that was, and what
+    /// became of its actors.
     ///
     /// # Errors
     /// The scene cannot be played, or comes to an end before.
@@ -240,7 +239,7 @@ impl SceneStage {
         }
     }
 
-    /// The stage, set for one run of the control plane or several in a row.
+    /// Sets the stage for one run of the control plane or several in a row.
     pub(super) fn set(self) -> Set {
         Set {
             environment: self.environment(),
@@ -249,8 +248,8 @@ impl SceneStage {
         }
     }
 
-    /// Plays a scene in two acts: at the end of the first the control plane is killed, and
-    /// another one takes up what it left after this pause.
+    /// Plays a scene in two acts: at the end of the first the control plane is killed, and another
+    /// one takes over what it left after this pause.
     ///
     /// # Errors
     /// The scene cannot be played.
@@ -285,7 +284,7 @@ impl SceneStage {
     }
 }
 
-/// A stage as it is set: what outlives a control plane.
+/// A stage as it is set: everything that outlives a control plane.
 pub(super) struct Set {
     environment: SimEnvironment,
     files: Vec<(RelPath, Content, Vec<SiteName>)>,
@@ -293,22 +292,23 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// What the next control plane is told.
+    /// Returns the settings of the next control plane.
     pub(super) fn settings(&mut self) -> &mut Settings {
         &mut self.environment.settings
     }
 
-    /// The world, for whoever judges what happened there.
+    /// Returns the world, for judging what happened there.
     pub(super) fn world(&self) -> &WorldHandle {
         &self.environment.world
     }
 
-    /// A run of the control plane that nothing happens to.
+    /// Plans an undisturbed run of the control plane.
     pub(super) fn plan(&self, begins: Timestamp) -> RunPlan {
         RunPlan::undisturbed(begins, self.seed)
     }
 
-    /// Plays one run of the control plane as planned; what came of it and what was found, if it was not killed.
+    /// Plays one run of the control plane as planned; returns its result and what was found, if it
+    /// was not killed.
     ///
     /// # Errors
     /// The scene cannot be played.
@@ -334,7 +334,8 @@ impl Set {
         )
     }
 
-    /// Plays one run of the control plane, as [`SceneStage::play`] does; when it ended, and what it found.
+    /// Plays one run of the control plane, as [`SceneStage::play`] does; returns when it ended, and what
+    /// it found.
     ///
     /// # Errors
     /// The scene cannot be played.
@@ -363,16 +364,16 @@ impl Set {
     }
 }
 
-/// When a scene begins.
+/// The moment at which a scene begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Curtain {
     /// As soon as the control plane is ready.
     AtOnce,
-    /// Once it was looked at whether it is ready: sites have said by then what they have.
+    /// Once it was looked at whether it is ready: sites have answered by then what they have.
     Late,
 }
 
-/// What a run of the control plane came to.
+/// The result of a run of the control plane.
 struct PlayedRun<T> {
     at: Timestamp,
     result: T,
@@ -383,7 +384,7 @@ fn survives<T>(played: Result<PlayedRun<T>, Timestamp>) -> Result<PlayedRun<T>> 
     played.or_else(|at| bail!("the control plane ended by itself at {}", at.0))
 }
 
-/// A run of the control plane that comes to the end of its act, or else to its own at this time.
+/// Runs a control plane that comes to the end of its act, or else to its own at this time.
 fn reign_over<T: 'static, W>(
     environment: &SimEnvironment,
     plan: RunPlan,

@@ -1,5 +1,5 @@
-//! How much copies may take of a site, which of them are kept for later jobs, in which order they
-//! go, and what happens when a store was emptied by somebody else.
+//! The most that copies may take of a site, the copies that are kept for later jobs, the order in
+//! which they go, and what happens when a store was emptied by somebody else.
 
 use anyhow::Result;
 use cospan_actors::settings::Staging;
@@ -14,7 +14,7 @@ use super::log::{OF_COPIES, TimedItem};
 use super::stage::{SceneStage, StagedScene, file_name, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
 
-/// What a link carries, in bytes a millisecond.
+/// Bandwidth of a link, in bytes a millisecond.
 const RATE: u64 = 1_000;
 /// The files of a story.
 const FILES: usize = 4;
@@ -51,8 +51,8 @@ fn placed(scene: &StagedScene, id: JobId, since: cospan_domain::units::Timestamp
         .map(|(at, _)| *at)
 }
 
-/// Jobs are placed while their input has room beside what others need, and the next one at the
-/// very moment at which there is room again.
+/// Checks that jobs are placed while their input has room beside what others need, and the next one
+/// at the very moment at which there is room again.
 fn budget(chance: &mut StdRng) -> Result<Vec<String>> {
     let size = RATE * chance.random_range(200..3_000);
     let mut stage = stage(chance, size)?;
@@ -71,7 +71,7 @@ fn budget(chance: &mut StdRng) -> Result<Vec<String>> {
         for file in 0..FILES {
             jobs.push(reader(&scene, file, run).await?);
         }
-        // One more that reads what is there or on its way already takes no room.
+        // A further job that reads what is there or on its way already takes no room.
         let shares = reader(&scene, 0, run).await?;
         scene.pass(DurationMs(1)).await;
         let now: Vec<_> = jobs.iter().map(|id| placed(&scene, *id, begun)).collect();
@@ -88,7 +88,8 @@ fn budget(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// Each job that waited was placed when so many of those before it had ended that there was room.
+/// Checks that each job that waited was placed when so many of those before it had ended that there
+/// was room.
 fn follows(
     scene: &StagedScene,
     jobs: &[JobId],
@@ -116,8 +117,8 @@ fn follows(
     }
 }
 
-/// Of what nobody needs the latest is kept, as far as there is room for replicas; the rest goes
-/// when it is old enough, or at once where it does not fit.
+/// Checks that of unneeded copies the latest are kept, as far as there is room for replicas; the
+/// rest goes when it is old enough, or at once where it does not fit.
 fn replicas(chance: &mut StdRng) -> Result<Vec<String>> {
     let size = RATE * chance.random_range(200..2_000);
     let mut stage = stage(chance, size)?;
@@ -163,7 +164,7 @@ fn replicas(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// When a copy of a file was gone.
+/// Returns when a copy of a file was gone.
 fn gone(scene: &StagedScene, file: usize, since: cospan_domain::units::Timestamp) -> Option<u64> {
     let name = format!("{} gone", file + 1);
     let copied = scene.copied(&site_name(1).ok()?, since);
@@ -174,16 +175,16 @@ fn gone(scene: &StagedScene, file: usize, since: cospan_domain::units::Timestamp
 }
 
 struct StoreRule {
-    /// So many are kept.
+    /// Number of copies that are kept.
     room: u64,
-    /// So many have room beside what jobs need, if that is bounded.
+    /// Number of copies that have room beside what jobs need, if that is bounded.
     fits: Option<u64>,
     keeps: u64,
 }
 
 impl StoreRule {
-    /// When the copy of a file goes: all were left one after the other at these times, the next
-    /// one needed from the moment on at which the last was left.
+    /// Works out when the copy of a file goes: all were left one after the other at these times,
+    /// the next one needed from the moment on at which the last was left.
     fn goes(&self, left: &[u64], file: usize) -> Option<u64> {
         let own = left[file];
         // As it is left no other is needed; then each of the later ones, which takes its place.
@@ -214,7 +215,7 @@ impl StoreRule {
     }
 }
 
-/// The catalogue tells where else a file is kept.
+/// Checks that the catalogue shows where else a file is kept.
 fn lists(scene: &StagedScene, gone: &[Option<u64>]) -> Result<()> {
     let view = scene.plane_run.plane.view();
     for (file, gone) in gone.iter().enumerate() {
@@ -228,7 +229,7 @@ fn lists(scene: &StagedScene, gone: &[Option<u64>]) -> Result<()> {
     Ok(())
 }
 
-/// A job that reads a replica needs no copy, once its site said that it is still there.
+/// Checks that a job that reads a replica needs no copy, once its site said that it is still there.
 async fn reads_replica(scene: &StagedScene, gone: &[Option<u64>], run: DurationMs) -> Result<()> {
     let file = FILES - 1;
     if gone[file].is_some() {
@@ -247,7 +248,8 @@ async fn reads_replica(scene: &StagedScene, gone: &[Option<u64>], run: DurationM
     Ok(())
 }
 
-/// Somebody else emptied the store: the next job that needs the copy finds out, and has a new one.
+/// Checks a store that somebody else emptied: the next job that needs the copy finds out, and has a
+/// new one.
 fn emptied(chance: &mut StdRng) -> Result<Vec<String>> {
     let takes = chance.random_range(500..5_000);
     let stage = stage(chance, RATE * takes)?;
@@ -270,13 +272,13 @@ fn emptied(chance: &mut StdRng) -> Result<Vec<String>> {
         let whole = looks(takes).last().copied().unwrap_or_default();
         let from = (0, "1 copying from amsterdam".to_owned());
         let waits = [(0, "1 ready".into()), (0, "1 waiting".into())];
-        // Once ordered, once started, and once what there was of the old one is gone.
+        // Once requested, once started, and once what there was of the old one is gone.
         let copies = [from.clone(), from.clone(), from, (whole, "1 ready".into())];
         let mut copied: Vec<TimedItem<String>> = scene.copied(&here, begun);
         copied.truncate(6);
         scene.same("emptied", copied, [&waits[..], &copies[..]].concat());
         let mut calls = brought(0, &looks(takes));
-        // Whoever needs the copy asked for it before, and does not ask again.
+        // A job that needs the copy asked for it before, and does not ask again.
         calls.retain(|(_, call)| *call != "has-content");
         calls.extend([(0, "has-content"), (0, "stop-copy")]);
         calls.sort_unstable();

@@ -1,5 +1,5 @@
-//! A submission that cannot be is refused with the reason that is its own, at once, as a whole,
-//! and leaves nothing behind; one that can be is placed at the same moment.
+//! A submission that cannot be accepted is refused with the reason that is its own, at once, as a
+//! whole, and leaves nothing behind; one that can is placed at the same moment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::stage::{SceneStage, StagedScene, reads, site_name};
 use super::tidy::at_rest;
 use cospan_simulator::jobs::job;
 
-/// The shapes of sites, for refusals, may be this old.
+/// Longest age of the shapes of sites that refusals use.
 const SHAPES: DurationMs = DurationMs(1_000);
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
@@ -69,7 +69,7 @@ fn small() -> Result<JobSpec> {
     job(&[1], DurationMs(1_000), DurationMs(100_000), 0)
 }
 
-/// Submits what is to be refused behind so many that are not.
+/// A submitter that puts so many good submissions before the one to be refused.
 struct Front<'a> {
     scene: &'a StagedScene,
     before: usize,
@@ -77,7 +77,7 @@ struct Front<'a> {
 
 impl Front<'_> {
     async fn answer(&self, key: &str, submission: Submission) -> Result<ApiRefusal> {
-        // Of the lowest class, which no rule forbids anybody.
+        // Of the lowest priority, which no rule forbids anybody.
         let good = JobSpec {
             priority: Priority::SuperLow,
             ..small()?
@@ -118,7 +118,7 @@ impl Front<'_> {
         Ok(())
     }
 
-    /// What is wrong wherever it would run.
+    /// Checks what is wrong wherever it would run.
     async fn malformed(&self, limit: u32) -> Result<()> {
         let text = "the job has no components; give it at least one [[component]]";
         self.invalid(
@@ -154,7 +154,7 @@ impl Front<'_> {
         Ok(())
     }
 
-    /// What there is not: room, a file, a site.
+    /// Checks requests for what does not exist: room, a file, a site.
     async fn missing(&self, largest: u32) -> Result<()> {
         let spec = job(&[1, largest + 1], DurationMs(1), DurationMs(100_000), 0)?;
         let huge = Submission::of(Arc::new(spec));
@@ -195,7 +195,8 @@ impl Front<'_> {
         Ok(())
     }
 
-    /// The class is the one that is asked for, if a rule allows it, or the one that is given.
+    /// Checks that the priority is the one that is asked for, if a rule allows it, or the one that
+    /// is given.
     async fn classes(&self) -> Result<()> {
         let asks = |priority| {
             Ok::<_, anyhow::Error>(Arc::new(JobSpec {
@@ -288,8 +289,9 @@ impl Front<'_> {
     }
 }
 
-/// A fixed job for a site that takes nothing now waits, unless its user does not want that; what
-/// is known of sites for that is a second old at most, and is worked out once a second at most.
+/// Checks that a fixed job for a site that takes nothing now waits, unless its user does not want
+/// that; the state of sites for that is a second old at most, and is worked out once a second at
+/// most.
 async fn closed_sites(scene: &StagedScene) -> Result<()> {
     scene.pass(DurationMs(120_000)).await;
     let site = site_name(1)?;

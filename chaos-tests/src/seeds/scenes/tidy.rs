@@ -1,5 +1,5 @@
-//! What must hold whenever everything is at rest: the view is what a fresh fold of its records
-//! gives, and metrics show what there is.
+//! Conditions that must hold whenever everything is at rest: the view is what a fresh fold of its
+//! records gives, and metrics show what there is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use cospan_domain::units::{Bytes, DurationMs};
 
 use super::stage::StagedScene;
 
-/// Actors that say how much they have taken in and not finished.
+/// Actors that report how much they have taken in and not finished.
 const WITH_DEPTH: [&str; 4] = ["intake", "co-allocator", "claimer", "notifier"];
 
 /// Notes whatever is not in order a moment from now.
@@ -32,7 +32,7 @@ pub(super) async fn at_rest(scene: &StagedScene) {
     }
 }
 
-/// What the view derives is what its records say.
+/// Checks that what the view derives is what its records say.
 pub(super) fn folded(scene: &StagedScene, view: &View) {
     holds(scene, view);
     needs(scene, view);
@@ -139,7 +139,7 @@ fn catalogued(scene: &StagedScene, view: &View) {
     scene.same("chunks of files", is.collect(), cuts);
 }
 
-/// Gauges of jobs and queues are what the view has.
+/// Checks that gauges of jobs and queues are what the view has.
 fn counted(scene: &StagedScene, view: &View) {
     let metrics = &scene.plane_run.plane.shared().metrics;
     let jobs = |matches: &dyn Fn(&Job) -> bool| {

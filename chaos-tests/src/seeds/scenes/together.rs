@@ -1,7 +1,7 @@
-//! Requests that come in at once become durable together, however many there are of them, and
-//! each has numbers in a row in the order in which they came. Equal jobs are kept once. Where one
-//! is more than the store takes, only that one is refused; where there are too many, the rest
-//! are told to come back, at once.
+//! Requests that come in at once become durable together, however many there are of them, and each
+//! has numbers in a row in the order in which they came. Equal jobs are kept once. A request that
+//! is more than the store takes is refused alone; where there are too many, the rest are asked to
+//! come back, at once.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ const TOGETHER: usize = 64;
 /// Different specifications among which an equal one is looked for.
 const KEPT: usize = 8;
 
-/// One of the stories, as drawn.
+/// Plays one of the stories, as drawn.
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let stories: [Play; 6] = [crowd, few, few, busy, busy, oversized];
     stories[chance.random_range(0..stories.len())](chance)
 }
 
-/// A job for which there is no room.
+/// Makes a job for which there is no room.
 fn waiting(processors: u32) -> Result<Submission> {
     let spec = job(&[processors], DurationMs(1_000), DurationMs(2_000), 0)?;
     Ok(Submission {
@@ -73,7 +73,7 @@ fn rows(first: u64, sizes: &[usize]) -> Vec<JointAnswer> {
         .collect()
 }
 
-/// How many jobs each change brought.
+/// Lists how many jobs each change brought.
 fn appended(scene: &StagedScene) -> Vec<usize> {
     let count = |change: &JournalChange| match change {
         JournalChange::NewJobs(jobs) => Some(jobs.len()),
@@ -86,7 +86,7 @@ fn appended(scene: &StagedScene) -> Vec<usize> {
         .collect()
 }
 
-/// Requests of these sizes, taken up in order, as they become durable.
+/// Groups requests of these sizes, taken up in order, as they become durable.
 fn grouped(sizes: &[usize]) -> Vec<usize> {
     let mut groups: Vec<usize> = Vec::new();
     for size in sizes {
@@ -98,7 +98,7 @@ fn grouped(sizes: &[usize]) -> Vec<usize> {
     groups
 }
 
-/// Many jobs: their numbers are reserved by a large request before.
+/// Submits many jobs: their numbers are reserved by a large request before.
 fn crowd(chance: &mut StdRng) -> Result<Vec<String>> {
     let stage = SceneStage::of(&[2], chance.random())?;
     // The block after this request is twice as large.
@@ -130,7 +130,8 @@ fn crowd(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// A few of different kinds: sweeps are named by their first run, equal jobs are one in memory.
+/// Submits a few of different kinds: sweeps are named by their first run, equal jobs are one in
+/// memory.
 fn few(chance: &mut StdRng) -> Result<Vec<String>> {
     let stage = SceneStage::of(&[2], chance.random())?;
     let sizes: Vec<usize> = (0..3).map(|_| chance.random_range(1..=6)).collect();
@@ -150,7 +151,7 @@ fn few(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// Sweeps of one request, and a job of none behind them.
+/// Checks sweeps of one request, and a job of none behind them.
 async fn swept(scene: &StagedScene, next: u64, counts: &[u32]) -> Result<()> {
     let mut all = Vec::new();
     let mut should = Vec::new();
@@ -195,7 +196,8 @@ async fn swept(scene: &StagedScene, next: u64, counts: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// Among the last few specifications an equal one is found, and shared; not an unequal one.
+/// Checks that among the last few specifications an equal one is found, and shared; not an unequal
+/// one.
 async fn shared(scene: &StagedScene) -> Result<()> {
     let mut specs = Vec::new();
     for size in 10..10 + KEPT as u32 {
@@ -234,8 +236,8 @@ async fn kept(scene: &StagedScene, processors: u32) -> Result<Arc<JobSpec>> {
     }
 }
 
-/// While the disk is slow, as many commands as are bounded wait; whoever comes then is told at
-/// once, and may come back.
+/// Checks that while the disk is slow, as many commands as are bounded wait; whoever comes then
+/// gets an answer at once, and may come back.
 fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[2], chance.random())?;
     let bound = chance.random_range(1..=6);
@@ -282,7 +284,7 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// One request has more than the store takes, and others come in with it.
+/// Checks one request that has more than the store takes, while others come in with it.
 fn oversized(chance: &mut StdRng) -> Result<Vec<String>> {
     let stage = SceneStage::of(&[2], chance.random())?;
     let before = chance.random_range(0..=2);

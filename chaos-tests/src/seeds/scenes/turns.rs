@@ -1,5 +1,5 @@
-//! Who waits has the processors at the moment at which they are free, in order of class and of
-//! time, is shown where it stands, and rises or is given up after exactly so many tries.
+//! A job that waits has the processors at the moment at which they are free, in order of priority
+//! and of time, is shown where it stands, and rises or is given up after exactly so many tries.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ use super::tidy::at_rest;
 use cospan_simulator::jobs::job;
 use cospan_simulator::world::trouble::SiteFault;
 
-/// Between the end of a job and the place of the next: its end and the idle processors are asked
-/// for on hints, each at most 10 ms after the site was asked before.
+/// Longest time between the end of a job and the placement of the next: its end and the idle
+/// processors are asked for on hints, each at most 10 ms after the site was asked before.
 const HINTS: DurationMs = DurationMs(20);
 /// Longest way to a site, and back, where there is any.
 const WAY: DurationMs = DurationMs(400);
 const DAY: DurationMs = DurationMs(86_400_000);
 
-/// One of the stories, as drawn.
+/// Plays one of the stories, as drawn.
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let stories: [Play; 4] = [in_order, rises, sweep, comes_back];
     stories[chance.random_range(0..stories.len())](chance)
@@ -51,11 +51,12 @@ fn is_over(id: JobId) -> impl Fn(&StagedScene) -> bool {
     move |scene| scene.job(id).is_ok_and(|job| job.is_final())
 }
 
-/// Jobs that need all of the only site, one after the other.
+/// Plays jobs that need all of the only site, one after the other.
 fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
     let processors = chance.random_range(1..=8);
     let mut stage = SceneStage::of(&[processors], chance.random())?;
-    // What a site says has a way behind it, so that it tells nothing of what is submitted then.
+    // An answer of the site is on its way for a while, so that it knows nothing of what is
+    // submitted then.
     stage.fault_rates.way_max = WAY;
     let mut classes = Priority::ALL.to_vec();
     classes.push(Priority::Low);
@@ -63,7 +64,7 @@ fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
     // Longer than all of them take to be submitted, and asked for where they stand.
     let run_time = DurationMs(1_000 * chance.random_range(5..=50));
     stage.play(move |scene| async move {
-        // The site is asked what it is, and how it is: there and back, twice.
+        // The site is asked for its description and its state: there and back, twice.
         scene.pass(DurationMs(5 * WAY.0)).await;
         let begun = scene.now();
         let first = scene
@@ -127,8 +128,8 @@ async fn standings(scene: &StagedScene, jobs: &[(Priority, JobId)]) -> Result<()
     Ok(())
 }
 
-/// A job for which there is no room has one try an interval: after so many it rises, and after
-/// so many more it rises again; after too many it fails.
+/// Plays a job for which there is no room and which has one try an interval: after so many it
+/// rises, and after so many more it rises again; after too many it fails.
 fn rises(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[2], chance.random())?;
     let interval = DurationMs(1_000 * chance.random_range(2..=120));
@@ -140,7 +141,7 @@ fn rises(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.settings.queue.max_placement_tries = own.is_none().then_some(most);
     stage.play(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
-        // From when somebody waits, scans come once an interval.
+        // From when a job waits, scans come once an interval.
         let entered = scene.now();
         let all = scene.submit(of_class(2, DAY, Priority::Low)?).await?;
         scene.pass(DurationMs(1_000)).await;
@@ -174,7 +175,7 @@ fn rises(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// A sweep with so many runs at once: the next has its turn when one is over.
+/// Plays a sweep with so many runs at once: the next has its turn when one is over.
 fn sweep(chance: &mut StdRng) -> Result<Vec<String>> {
     let stage = SceneStage::of(&[16], chance.random())?;
     let limit = chance.random_range(1..=3);
@@ -232,7 +233,7 @@ fn turns(scene: &StagedScene, limit: u32, count: u32) -> Result<()> {
     Ok(())
 }
 
-/// Each job but the first few is placed when one before it is over.
+/// Checks that each job but the first few is placed when one before it is over.
 fn each_at_an_end(scene: &StagedScene, at_once: usize, ways: DurationMs) -> Result<()> {
     let view = scene.plane_run.plane.view();
     let mut ends: Vec<Timestamp> = view
@@ -258,7 +259,8 @@ fn each_at_an_end(scene: &StagedScene, at_once: usize, ways: DurationMs) -> Resu
     Ok(())
 }
 
-/// Sites that take nothing for a while: what waits is placed at the moment at which one does.
+/// Plays sites that take nothing for a while: a waiting job is placed at the moment at which one
+/// does.
 fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&[4, 4], chance.random())?;
     stage.hints = chance.random_bool(0.5);
@@ -283,7 +285,7 @@ fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
         }
         let unheard = orders.is_none();
         if unheard {
-            // Who waits has sites asked, and so it is found out that they are silent.
+            // While a job waits sites are asked, and so it is found out that they are silent.
             let waits = Submission::of(Arc::new(of_class(5, DAY, Priority::SuperLow)?));
             let waits = Submission {
                 allow_unplaceable: true,

@@ -1,6 +1,6 @@
 //! A site hangs when a job is submitted to it, so that nobody knows whether it took it. It is
-//! looked up at once, when that must have settled, and then at an interval, until it is found,
-//! or was not there twice: then it is submitted anew.
+//! looked up at once, when that must have settled, and then at an interval, until it is found, or
+//! was not there twice: then it is submitted again.
 
 use anyhow::Result;
 use cospan_actors::settings::Settings;
@@ -13,9 +13,10 @@ use super::stage::{SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
 use cospan_simulator::world::trouble::SiteFault;
 
-/// How long a site that hangs keeps its callers waiting.
+/// Time for which a site that hangs keeps its callers waiting.
 const DEADLINE: u64 = 10_000;
-/// When a site that hung goes on with what it was told, and when that is forgotten again.
+/// Time at which a site that hung goes on with its request, and time at which that is forgotten
+/// again.
 const THAWED: u64 = 5_000;
 const FORGETS: u64 = 7_000;
 
@@ -137,7 +138,7 @@ fn is_submitted_anew(
         names,
         vec!["ComponentReady", "GateOpened", "AttemptEnded"],
     );
-    // What is told by a hint may be asked for with the one before.
+    // Something reported by a hint may be asked for with the one before.
     scene.check(
         rest.iter()
             .take(2)

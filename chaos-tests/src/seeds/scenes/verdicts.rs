@@ -73,7 +73,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-/// What the site is shown to be, what is ordered, and what is ordered when it is over.
+/// Returns the shown state of the site, the commands, and the commands when it is over.
 fn orders(
     scene: &StagedScene,
     verdict: ExpectedVerdict,
@@ -108,7 +108,7 @@ async fn give(scene: &StagedScene, order: SiteOrder) -> Result<Result<ApiAnswer,
     Ok(scene.ask(ApiRequest::Site(site_name(0)?, order)).await)
 }
 
-/// Each order is one change of the site's record; what is refused is none that shows.
+/// Checks that each command is one change of the site's record; what is refused is none that shows.
 fn check_records(scene: &StagedScene, verdict: ExpectedVerdict) {
     let changes = scene.changes();
     let of_site = changes.iter().filter(|(_, change)| match &**change {

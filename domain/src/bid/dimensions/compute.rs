@@ -4,7 +4,8 @@ use super::{Goal, lacking};
 use crate::bid::{Decline, BidNeed, SiteMeans};
 use crate::units::Mflops;
 
-/// What is asked for in processors counts with what the site's own processors do.
+/// Returns the share that is lacking. If GFLOPS count, processors count with the speed of the
+/// site's own.
 pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
     let free = offer.free.processors as f64;
     let asked = need.amounts.processors as f64;
@@ -16,7 +17,7 @@ pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
     Ok(lacking(free * each, asked * each + power.0 as f64))
 }
 
-/// So many processors like those of the site would be all that is asked for.
+/// Says how many more processors like the site's own would meet the request.
 pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, _: &Goal<'_>) -> String {
     let power = u128::from(need.amounts.power.0);
     let each = u128::from(offer.power_per_processor.unwrap_or_default().0).max(1);

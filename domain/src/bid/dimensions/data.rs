@@ -1,4 +1,4 @@
-//! What the job's input costs: the time until all of it is there, over the time that it runs.
+//! The cost of the job's input: the time until all of it is at the site, over the run time.
 
 use super::Goal;
 use crate::bid::{Decline, BidNeed, SiteMeans, Route};
@@ -6,7 +6,7 @@ use crate::units::{BitsPerSecond, Bytes};
 
 const MEGABIT: f64 = 1e6;
 
-/// Several inputs come one after the other.
+/// Returns the transfer time over the run time. Inputs come one after the other.
 pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
     let run_time = need.terms.run_time.as_secs_f64();
     if run_time <= 0.0 {
@@ -17,7 +17,7 @@ pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
     Ok(all / run_time)
 }
 
-/// Seconds until an input is there.
+/// Returns the seconds until an input is at the site.
 fn time(need: &BidNeed, route: &Route) -> Result<f64, Decline> {
     match route.rate() {
         None => Ok(need.terms.local_rate.map_or(0.0, |rate| route.seconds(rate))),
@@ -26,7 +26,7 @@ fn time(need: &BidNeed, route: &Route) -> Result<f64, Decline> {
     }
 }
 
-/// A copy costs nothing; and over the link that costs most the input may come faster.
+/// Suggests a copy, which costs nothing, or a faster link for the input that costs most.
 pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> String {
     let sizes = offer.routes.iter().filter(|route: &&Route| matches!(route, Route::From { .. })).map(Route::size);
     match sizes.reduce(|sum, size| Bytes(sum.0.saturating_add(size.0))) {
@@ -39,7 +39,7 @@ pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> Stri
     }
 }
 
-/// The link that the slowest input would have to come over, in whole Mbit/s.
+/// Describes the link that the slowest input would need, in whole Mbit/s.
 fn faster_link(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> Option<String> {
     let timed = offer.routes.iter().filter_map(|route| Some((time(need, route).ok()?, route)));
     let away = timed.clone().filter(|(_, route)| route.rate().is_some());
@@ -48,9 +48,9 @@ fn faster_link(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> Option<Str
     let others = timed.map(|(time, _)| time).sum::<f64>() - longest;
     let left = goal.index? * need.terms.run_time.as_secs_f64() - others;
     let megabits = slowest.seconds(BitsPerSecond(1)) / left / MEGABIT;
-    // More than that nobody lays.
+    // Nobody lays a faster one.
     let is_sensible = left > 0.0 && megabits < 1e9;
-    // No more for what was lost in rounding.
+    // Rounding errors must not add a whole Mbit/s.
     let needed = BitsPerSecond(((megabits - 1e-6).ceil() * MEGABIT) as u64);
     let now = slowest.rate()?;
     let from = (goal.name)(*site);

@@ -4,12 +4,12 @@ use super::{Goal, lacking};
 use crate::bid::{Decline, BidNeed, SiteMeans};
 use crate::units::Bytes;
 
-/// Megabytes that are free, of those asked for.
+/// Returns the share of the megabytes asked for that is not free.
 pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
     Ok(lacking(offer.free.disk_mb as f64, need.amounts.disk_mb as f64))
 }
 
-/// So much more would be all that is asked for.
+/// Says how much more would meet the request.
 pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, _: &Goal<'_>) -> String {
     let more = need.amounts.disk_mb.saturating_sub(offer.free.disk_mb);
     format!("{} more free disk", Bytes(more.saturating_mul(1_000_000)))

@@ -4,12 +4,12 @@ use super::{Goal, lacking};
 use crate::bid::{Decline, BidNeed, SiteMeans};
 use crate::units::Bytes;
 
-/// Megabytes that are free, of those asked for.
+/// Returns the share of the megabytes asked for that is not free.
 pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
     Ok(lacking(offer.free.memory_mb as f64, need.amounts.memory_mb as f64))
 }
 
-/// So much more would be all that is asked for.
+/// Says how much more would meet the request.
 pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, _: &Goal<'_>) -> String {
     let more = need.amounts.memory_mb.saturating_sub(offer.free.memory_mb);
     format!("{} more free memory", Bytes(more.saturating_mul(1_000_000)))

@@ -4,39 +4,40 @@
 use super::answer::Decline;
 use super::need::{BidNeed, SiteMeans};
 
-/// Names each dimension once: the file with its index, which is its name too, and its axis.
+/// Names each dimension once: the file with its index, which is also its name, and its axis.
 macro_rules! dimensions {
     ($($(#[$doc:meta])+ $dimension:ident = $file:ident on $axis:ident;)+) => {
         $(mod $file;)+
 
-        /// One thing of which a site may have too little.
+        /// A resource of which a site may have too little.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Dimension {
             $($(#[$doc])+ $dimension),+
         }
 
         impl Dimension {
-            /// All of them.
+            /// All dimensions.
             pub const ALL: &[Dimension] = &[$(Dimension::$dimension),+];
 
-            /// How many there are.
+            /// The number of dimensions.
             pub const COUNT: usize = Self::ALL.len();
 
-            /// Its name in job files, configuration and tables.
+            /// Returns its name in job files, configuration and tables.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Dimension::$dimension => stringify!($file)),+
                 }
             }
 
-            /// To which axis of the map it adds.
+            /// Returns the axis of the map to which it adds.
             pub fn axis(self) -> Axis {
                 match self {
                     $(Dimension::$dimension => Axis::$axis),+
                 }
             }
 
-            /// How far the site is from what the job needs: 0 or more, 0 where it is met.
+            /// Returns the distance of the site from what the job needs: 0 or more, and 0 where the
+            /// need is met.
             ///
             /// # Errors
             /// The site cannot take part in the round at all.
@@ -46,7 +47,7 @@ macro_rules! dimensions {
                 }
             }
 
-            /// What would bring a site nearer that lacks some of it.
+            /// Describes what would bring a site nearer that lacks some of it.
             pub(super) fn remedy(self, need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> String {
                 match self {
                     $(Dimension::$dimension => $file::remedy(need, offer, goal)),+
@@ -59,20 +60,20 @@ macro_rules! dimensions {
 /// An axis of the virtual map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
-    /// What the site has: the computation index, x.
+    /// The site's resources: the computation index, x.
     Resources,
-    /// What its input costs: the data index, y.
+    /// The cost of its input: the data index, y.
     Data,
-    /// Anything else, which no drawing shows: it adds to the distance alone.
+    /// Anything else, which no drawing shows; it adds to the distance alone.
     Further,
 }
 
-/// What a site's remedy in one dimension is to come to.
+/// The goal of a remedy in one dimension.
 pub(super) struct Goal<'a> {
-    /// The index with which it would be as near as the nearest site; `None` if it is that
-    /// site, or would not be as near even with 0.
+    /// The index with which the site would be as near as the nearest one; `None` if it is that
+    /// site, or would not get as near even with 0.
     pub(super) index: Option<f64>,
-    /// Names a site by its index.
+    /// Returns the name of a site by its index.
     pub(super) name: &'a dyn Fn(usize) -> String,
 }
 
@@ -83,14 +84,14 @@ dimensions! {
     Memory = memory on Resources;
     /// Disk.
     Disk = disk on Resources;
-    /// What the site could send to all the others.
+    /// Bandwidth from the site to all others.
     Potential = potential on Resources;
-    /// How long its input takes to arrive, over how long it runs.
+    /// Time to bring the input, over the run time.
     Data = data on Data;
 }
 
 impl Dimension {
-    /// The one of this name.
+    /// Returns the dimension of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL
             .iter()
@@ -99,8 +100,8 @@ impl Dimension {
     }
 }
 
-/// The share of what is asked for that is lacking: 0 where it is met or nothing is asked for,
-/// 1 where there is nothing. More than is asked for is not rewarded.
+/// Returns the share of what is asked for that is lacking: 0 where it is met or nothing is asked
+/// for, 1 where there is nothing. Having more than is asked for is not rewarded.
 fn lacking(free: f64, asked: f64) -> f64 {
     if asked > 0.0 {
         (1.0 - free / asked).max(0.0)

@@ -1,17 +1,17 @@
-//! How well the site is connected: a part of the job that has to go elsewhere must be reached
-//! from here as well as from where the data is.
+//! The connectivity of the site: a part of the job that has to go elsewhere must be reached from
+//! here as well as from where the data is.
 
 use super::{Goal, lacking};
 use crate::bid::{Decline, BidNeed, SiteMeans};
 use crate::units::BitsPerSecond;
 
-/// The site's potential, of that of the site with the job's data. A job without data, or whose
-/// data is where nothing can be sent from, asks for none.
+/// Returns the lacking share of the potential of the site with the job's data. A job without data,
+/// or whose data is where nothing can be sent from, asks for none.
 pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
     Ok(lacking(offer.potential.0 as f64, need.source_potential.0 as f64))
 }
 
-/// So much more would be as much as the site with the data sends.
+/// Says how much more would equal the site with the data.
 pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, _: &Goal<'_>) -> String {
     let more = need.source_potential.0.saturating_sub(offer.potential.0);
     format!("links to other sites that send {} more together", BitsPerSecond(more))

@@ -1,4 +1,4 @@
-//! Giving up a round: why, and what comes after.
+//! Aborts a round: the cause, and the fate of the job.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::job::event::JobEventKind;
 use crate::job::state::{AbortCause, AfterAbort, AttemptEnding, Job, JobPhase, SiteCharge};
 use crate::planted::{Bug, bug};
 
-/// A job that sites have lost so often in a row is not tried again.
+/// Incidents in a row after which a job is not tried again.
 pub const MAX_SITE_ERRORS: u32 = 100;
 
 /// Charges the site of a component with an error, until its record has it.
@@ -30,8 +30,8 @@ pub(super) fn charge(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<s
     }
 }
 
-/// Has a component go elsewhere next time, without a charge: its site works, and has no
-/// room for its input.
+/// Makes a component avoid its site next time, without a charge: the site works, but has no room
+/// for its input.
 pub(super) fn avoid_site(draft: &mut Draft<'_>, index: ComponentIndex) {
     let component = &draft.job.components[index.0 as usize];
     let site = component
@@ -43,7 +43,7 @@ pub(super) fn avoid_site(draft: &mut Draft<'_>, index: ComponentIndex) {
     }
 }
 
-/// Gives up the round and decides what comes after; or only the component that failed, if
+/// Aborts the round and decides the fate of the job; or gives up only the component that failed, if
 /// the others can go on without it.
 pub(super) fn abort(draft: &mut Draft<'_>, why: AbortCause) {
     if let Some(component) = why.component()
@@ -102,7 +102,7 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
                 requeue(parameters.site_backoff, setbacks.own_errors + 1)
             }
         }
-        // Nothing that has ended so often everywhere is the sites' doing alone.
+        // A job that was lost so often everywhere is not the victim of its sites alone.
         AbortCause::SiteError { component, detail } if setbacks.incidents >= MAX_SITE_ERRORS => {
             let name = job.name_of(*component).unwrap_or_default();
             let times = setbacks.incidents;
@@ -174,9 +174,9 @@ pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobReject
     Ok(())
 }
 
-/// Cancels, and does not wait for sites from which nothing is heard. What may run there is
-/// ended by its site's reconciliation on sight; until then only the user answers for it. It
-/// cannot run twice: a cancelled job has no other attempt, and its gate is opened no more.
+/// Cancels, and does not wait for silent sites. The site's reconciliation ends what may run there
+/// on sight; until then only the user answers for it. It cannot run twice: a cancelled job has no
+/// other attempt, and its gate is opened no more.
 pub(super) fn abandon(
     draft: &mut Draft<'_>,
     by: KeyName,
@@ -184,7 +184,7 @@ pub(super) fn abandon(
 ) -> Result<(), JobRejection> {
     let lost: Vec<ComponentIndex> = draft.job.living_at(silent).collect();
     match cancel(draft, by.clone()) {
-        // Whoever insists answers for it.
+        // A user who insists answers for it.
         Err(JobRejection::AlreadySo) if !lost.is_empty() => {
             draft.emit(JobEventKind::AbortRedirected {
                 then: AfterAbort::Cancel { by },
@@ -203,7 +203,7 @@ pub(super) fn abandon(
     Ok(())
 }
 
-/// Leaves a site that is being emptied, as long as no payload may have begun.
+/// Leaves a site that is being drained, as long as no payload may have begun.
 pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), JobRejection> {
     if !draft
         .job

@@ -1,5 +1,5 @@
-//! Claiming processors, losing them, and trying again before the estimated start
-//! (KOALA, section 4.5).
+//! Claims processors, handles their loss, and tries again before the estimated start (KOALA,
+//! section 4.5).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::job::state::{AbortCause, AttemptEnding, AttemptState, Component, JobP
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
-/// A claiming try, if it is still time for one after looking at what others know.
+/// Performs a claiming try, if it is still due after the state of others was applied.
 pub(super) fn claim(
     draft: &mut Draft<'_>,
     attempt: ClaimTry,
@@ -31,8 +31,8 @@ pub(super) fn claim(
     {
         return Err(JobRejection::Stale);
     }
-    // The try was planned on an older state: what it saw of input may be that of another site
-    // than where a restarted component goes by now.
+    // The try was planned on an older state: the input that it saw may be that of another site than
+    // the one to which a restarted component goes by now.
     match draft.job.phase {
         JobPhase::Running { .. } => {
             progress::look(
@@ -91,7 +91,8 @@ fn name(draft: &Draft<'_>, component: ComponentIndex) -> String {
     draft.job.name_of(component).unwrap_or_default()
 }
 
-/// The try after one that was planned for `planned`; `None` if the round is lost.
+/// Returns the time of the try after one that was planned for `planned`; `None` if the round is
+/// lost.
 fn next_claim(draft: &Draft<'_>, planned: Timestamp) -> Option<Timestamp> {
     let claims = draft.job.setbacks.claims;
     let max = draft
@@ -101,7 +102,7 @@ fn next_claim(draft: &Draft<'_>, planned: Timestamp) -> Option<Timestamp> {
         .or(draft.parameters.claim.max_claim_tries);
     let schedule = draft.job.claim_schedule(&draft.parameters.claim)?;
     let next = schedule.next_try(planned, draft.now)?;
-    // With its input there it has no reason to wait for a start that was estimated far too late.
+    // A job whose input is there has no reason to wait for a start that was estimated far too late.
     let soon = draft.now + draft.parameters.backoff_max;
     let next = if draft.job.inputs_here {
         next.min(soon)
@@ -123,8 +124,8 @@ fn missed(
     }
 }
 
-/// A component does not have the processors that were claimed for it. With T = 1 all go
-/// back; else the others keep theirs. `over` tells how its attempt ended, if it has.
+/// Handles a component that lost the processors that were claimed for it. With T = 1 all components
+/// give theirs back; else the others keep theirs. `over` says how its attempt ended, if it has.
 pub(super) fn lost(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
@@ -164,7 +165,7 @@ pub(super) fn lost(
     missed(draft, index, next, detail);
 }
 
-/// Goes on with a claim as far as state and clock allow.
+/// Continues a claim as far as state and clock allow.
 pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
     let parameters = draft.parameters;
     if draft
@@ -221,8 +222,8 @@ fn held_too_long(hold_max: DurationMs, all: bool) -> String {
     }
 }
 
-/// A job that was submitted earlier holds what this one waits for, and waits for what this
-/// one holds: one of them must give way, or neither ever starts.
+/// Gives way to a job that was submitted earlier: that job holds processors that this one waits
+/// for, and waits for processors of this one, so that otherwise neither would start.
 pub(super) fn yield_processors(draft: &mut Draft<'_>, component: ComponentIndex, to: JobId) {
     if matches!(draft.job.phase, JobPhase::Claiming { .. }) {
         let name = name(draft, component);
@@ -231,7 +232,7 @@ pub(super) fn yield_processors(draft: &mut Draft<'_>, component: ComponentIndex,
     }
 }
 
-/// A job of a higher class takes the processors.
+/// Gives the processors to a job of a higher priority.
 pub(super) fn preempt(draft: &mut Draft<'_>, by: JobId) -> Result<(), JobRejection> {
     let holds = matches!(
         draft.job.phase,

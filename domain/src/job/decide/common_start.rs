@@ -1,7 +1,7 @@
-//! Whether the payloads of a round begin together, by what their sites say.
+//! Checks that the payloads of a round begin together, by what their sites say.
 //!
-//! Only a site's own clock tells when something began there: ours may have been set, or we were
-//! away, frozen or stalled between two gates. So each component has a last moment by its site's
+//! Only a site's own clock says when something began there: ours may have been set, or the server
+//! was down, frozen or stalled between two gates. So each component has a last moment by its site's
 //! clock, fixed when the start was decided ([`Component::start_by`]).
 
 use crate::ids::ComponentIndex;
@@ -9,7 +9,7 @@ use crate::job::decide::draft::Draft;
 use crate::job::state::Component;
 use crate::units::{ClockSkew, DurationMs};
 
-/// How long ago the last moment for the common start was at a site where a component still
+/// Returns how long ago the last moment for the common start was at a site where a component still
 /// waits at its gate; zero if it is to come everywhere.
 pub(super) fn missed_by(draft: &Draft<'_>) -> DurationMs {
     let past = draft
@@ -20,7 +20,8 @@ pub(super) fn missed_by(draft: &Draft<'_>) -> DurationMs {
     past.max().unwrap_or_default()
 }
 
-/// The component whose payload began last, if that was later than the grace after the first.
+/// Returns the component whose payload began last, if that was later than the grace after the
+/// first.
 pub(super) fn torn(draft: &Draft<'_>) -> Option<ComponentIndex> {
     let began = |(index, component): (ComponentIndex, &Component)| {
         let at = component.began.as_ref()?.at?;

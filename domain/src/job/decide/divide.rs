@@ -1,4 +1,4 @@
-//! Dividing a flexible job over the sites that promise it a start (FlexCo).
+//! Divides a flexible job over the sites that can reserve processors for it (FlexCo).
 
 use super::draft::Draft;
 use super::reserving::{UNIT, fail, is_due};
@@ -13,13 +13,13 @@ use crate::reserve::{Coallocation, CoallocationPart, StartWindow};
 use crate::resources::{MEMORY, Resources};
 use crate::units::DurationMs;
 
-/// A reservation may begin so much later than planned at least: time passes until a site is asked.
+/// A reservation may begin at least so much later than planned: time passes until a site is asked.
 const SLACK: DurationMs = DurationMs::from_secs(60);
 
-/// What is asked for, and by part, and rank of its site, where that would go.
+/// The request, and by part and rank of its site the placement.
 type WantedDivision = (Coallocation, Vec<Vec<Placement>>);
 
-/// Begins to ask for what was planned, if it is not too late.
+/// Begins to request the planned reservations, if it is not too late.
 pub(super) fn divide(
     draft: &mut Draft<'_>,
     plan: &FlexPlan,
@@ -51,7 +51,7 @@ pub(super) fn divide(
     let window = if is_accepted {
         StartWindow::new(earliest, (earliest + tolerance.max(SLACK)).min(job.latest))
     } else {
-        // Sites say from when on they would grant it.
+        // Sites answer from when on they would grant it.
         accepted
     };
     let asked = DivisionRequest {
@@ -71,7 +71,7 @@ pub(super) fn divide(
     Ok(())
 }
 
-/// Looks for a better division beside the one that is promised, if it still is better.
+/// Requests a better division while the present reservations stay, if it still is better.
 pub(super) fn anew(
     draft: &mut Draft<'_>,
     plan: &FlexPlan,
@@ -128,7 +128,7 @@ pub(super) fn anew(
     Ok(())
 }
 
-/// Whether a plan is one of this job, and these are its parts.
+/// Returns true if this is a plan for this job, and these are its parts.
 fn is_of(job: &MetaJob, plan: &FlexPlan, placements: &[Placement]) -> bool {
     let Some(shape) = job.shapes.get(plan.shape) else {
         return false;
@@ -143,7 +143,7 @@ fn is_of(job: &MetaJob, plan: &FlexPlan, placements: &[Placement]) -> bool {
         && total == u64::from(shape.resources.processors)
 }
 
-/// A plan, and what may become of it.
+/// A plan with the window and the tolerance of its request.
 struct DivisionRequest<'a> {
     job: &'a MetaJob,
     plan: &'a FlexPlan,
@@ -152,7 +152,7 @@ struct DivisionRequest<'a> {
 }
 
 impl DivisionRequest<'_> {
-    /// Each part at its own site, and nowhere else.
+    /// Builds the request: each part at its own site, and nowhere else.
     fn wanted(&self, draft: &Draft<'_>, placements: Vec<Placement>) -> WantedDivision {
         let StartWindow { earliest, latest } = self.window;
         let tolerance = self.tolerance.min(latest.since(earliest));

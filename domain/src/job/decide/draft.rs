@@ -1,4 +1,4 @@
-//! Events being decided, and the state as it will be after them.
+//! The events decided so far, and the state after them.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use crate::job::parameters::JobParameters;
 use crate::job::state::{Component, Job, JobPhase};
 use crate::units::Timestamp;
 
-/// Events decided so far. Each is applied at once, so that what follows is
-/// decided on the state that it leaves.
+/// The events decided so far. Each is applied at once, so that later decisions are made on the
+/// state after it.
 pub(super) struct Draft<'a> {
-    /// Copied once anything happens: most looks find nothing new.
+    /// The job, copied at the first event: most looks find nothing new.
     pub(super) job: Cow<'a, Job>,
     pub(super) parameters: &'a JobParameters,
     pub(super) now: Timestamp,
-    /// Whether a look decides: what was said until now has been taken in.
+    /// True if the command is a look: reports that came until now have been applied.
     looks: bool,
     events: Vec<JobEvent>,
 }
@@ -39,14 +39,14 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Whether what sites and others have said until now has been taken in.
+    /// Returns true if the reports that came from sites and others until now have been applied.
     pub(super) fn looks(&self) -> bool {
         self.looks
     }
 
-    /// Whether something was waited for in vain until then. Only a look tells, as sightings
-    /// are told before it: another command may be late itself, and what it waited for may
-    /// have been seen since.
+    /// Returns true if the wait until this time was in vain. Only a look can decide that, because
+    /// sightings are applied before it: another command may be late itself, and what the job waited
+    /// for may have been seen since.
     pub(super) fn is_over(&self, time: Timestamp) -> bool {
         self.looks && time <= self.now
     }
@@ -61,7 +61,7 @@ impl<'a> Draft<'a> {
         self.events.len()
     }
 
-    /// A component as it is now.
+    /// Returns a component in its state after the events so far.
     pub(super) fn component(&self, index: ComponentIndex) -> Option<&Component> {
         self.job.components.get(index.0 as usize)
     }
@@ -70,7 +70,7 @@ impl<'a> Draft<'a> {
         self.events
     }
 
-    /// The component, if this is still its latest attempt and something of it may live.
+    /// Returns the component if this is still its latest attempt and something of it may live.
     pub(super) fn current(
         &self,
         index: ComponentIndex,
@@ -83,14 +83,14 @@ impl<'a> Draft<'a> {
             .ok_or(JobRejection::Stale)
     }
 
-    /// Whether a component's attempt is being ended: with its round, or by itself.
+    /// Returns true if a component's attempt is being ended: with its round, or by itself.
     pub(super) fn is_ending(&self, index: ComponentIndex) -> bool {
         let component = self.job.components.get(index.0 as usize);
         matches!(self.job.phase, JobPhase::Aborting { .. })
             || component.is_some_and(|component| component.given_back)
     }
 
-    /// Indexes of all components, free of any borrow.
+    /// Iterates over the indexes of all components, without a borrow.
     pub(super) fn indexes(&self) -> impl Iterator<Item = ComponentIndex> + use<> {
         (0..self.job.components.len() as u32).map(ComponentIndex)
     }

@@ -1,4 +1,4 @@
-//! Bringing a promised start forward, as sites have more free (FlexCo).
+//! Reschedules a job to an earlier start, when sites have more free (FlexCo).
 
 use crate::ids::SiteName;
 use crate::job::command::JobRejection;
@@ -9,8 +9,8 @@ use crate::reserve::flexco::{PartsPlan, WholePart};
 use crate::reserve::{Coallocation, CoallocationPart, StartWindow};
 use crate::units::DurationMs;
 
-/// Looks for what was found to be better beside what is promised, if it still is: no plan is
-/// replaced unless all of a better one is had.
+/// Requests a better plan while the present reservations stay, if it still is better: no
+/// reservation is replaced unless all of a better plan is confirmed.
 pub(super) fn bring(
     draft: &mut Draft<'_>,
     plan: PartsPlan,
@@ -55,8 +55,8 @@ fn is_possible(forward: &Forward, plan: &PartsPlan) -> bool {
             })
 }
 
-/// What is asked for: starts from the planned one up to before what is promised, at the planned
-/// sites first. On fewer sites, exactly what is planned: anything else may be no better.
+/// Builds the request: starts from the planned one up to just before the present one, at the
+/// planned sites first. On fewer sites, exactly what is planned: anything else may be no better.
 fn wanted(
     reservation: &JobReservations,
     forward: &Forward,
@@ -92,7 +92,7 @@ fn wanted(
         )
         .collect();
     let tolerance = old.tolerance.min(latest.since(plan.start));
-    // When and where was decided by what sites publish.
+    // The plan was made from what sites publish, so nothing is ranked.
     let rankings = Vec::new();
     Coallocation {
         parts,

@@ -1,4 +1,4 @@
-//! What follows from a command.
+//! Decides what follows from a command.
 
 mod abort;
 mod claims;
@@ -26,7 +26,7 @@ use crate::job::state::Job;
 use crate::units::Timestamp;
 use draft::Draft;
 
-/// What follows from a command.
+/// Decides the events that follow from a command.
 ///
 /// # Errors
 /// The command does not fit the state; nothing happened.
@@ -45,8 +45,9 @@ pub fn decide(
     Ok(draft.into_events())
 }
 
-/// A held job panicked its actor again and again: only people touch it. What was under way
-/// when it did is uncertain all the same, and must not count as never sent on its release.
+/// Returns true for commands that a held job takes. Its actor panicked again and again, so only
+/// people touch it. Calls that were under way then are uncertain all the same, and must not count
+/// as never sent on its release.
 fn works_on_held(command: &JobCommand) -> bool {
     matches!(
         command,
@@ -60,8 +61,8 @@ fn works_on_held(command: &JobCommand) -> bool {
     )
 }
 
-/// Whether what was found for a job is for a start that its user does not want any more: nobody has
-/// looked yet what there is for the one that is wanted now.
+/// Returns true if a command rests on terms that its user has changed since: nobody has looked yet
+/// whether the new terms can be met.
 fn rests_on_another_wish(job: &Job, command: &JobCommand) -> bool {
     match command {
         JobCommand::Reserve { wish, .. }

@@ -39,8 +39,8 @@ pub(super) fn place(
     Ok(())
 }
 
-/// Whether it still waits for what is offered to it: its user may have said meanwhile that it is to
-/// be promised a start, or wants none before a later time.
+/// Returns true if the job still waits for a proposal: meanwhile its user may have asked for a
+/// reservation, or for a later start.
 fn takes_offer(job: &Job, now: Timestamp) -> bool {
     let is_time = job
         .reservation_wish()
@@ -49,8 +49,8 @@ fn takes_offer(job: &Job, now: Timestamp) -> bool {
     waits && job.frozen_by.is_none() && !job.is_being_promised()
 }
 
-/// Whether every component has its place, or a flexible request is split up to the last
-/// processor. Another split waits until the site's record has what the last one is charged for.
+/// Returns true if every component has a placement, or a flexible request is split up to the last
+/// processor. Another split waits until the site has recorded the charges of the last one.
 fn is_whole(job: &Job, placements: &[Placement]) -> bool {
     match job.spec.request {
         RequestType::Fixed | RequestType::NonFixed => placements.len() == job.spec.components.len(),
@@ -68,7 +68,7 @@ fn is_whole(job: &Job, placements: &[Placement]) -> bool {
     }
 }
 
-/// The reservation that it named is no more, or will not do.
+/// Fails a job whose shared reservation has ended, or does not suffice.
 pub(super) fn lose_reservation(
     draft: &mut Draft<'_>,
     reason: Arc<str>,
@@ -169,7 +169,7 @@ pub(super) fn output_registered(
     Ok(())
 }
 
-/// Once for each class: tries are counted again before a promotion is durable.
+/// Promotes a job at most once per priority: tries are counted again before a promotion is durable.
 pub(super) fn promote(draft: &mut Draft<'_>, to: Priority) -> Result<(), JobRejection> {
     let next = match draft.job.priority {
         Priority::Low => Priority::High,
@@ -184,7 +184,7 @@ pub(super) fn promote(draft: &mut Draft<'_>, to: Priority) -> Result<(), JobReje
 }
 
 pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(), JobRejection> {
-    // Who is to be promised a start by now was not tried for that.
+    // A job that is to have a reservation by now was not tried for a claim.
     if draft.job.waits_for_claim().is_none() {
         return Err(JobRejection::Stale);
     }
@@ -197,7 +197,7 @@ pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(),
             .reservation_wish()
             .filter(|wish| draft.now <= wish.window.latest);
         if let Some(wish) = wish {
-            // Claims were in vain for as long as they may: sites are asked now, for the last time.
+            // Claims failed for as long as they may: sites are asked now, for the last time.
             let wish = ReservationTerms {
                 reserve_after: None,
                 ..wish

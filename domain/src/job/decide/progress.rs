@@ -1,4 +1,4 @@
-//! What follows from the state and the clock alone.
+//! Decides what follows from the state and the clock alone.
 
 use crate::claim::ClaimSchedule;
 use crate::ids::ComponentIndex;
@@ -16,7 +16,7 @@ use crate::planted::{Bug, bug};
 use crate::runner::RestartScope;
 use crate::units::{DurationMs, Timestamp};
 
-/// Takes in what others know.
+/// Applies the state of others.
 pub(super) fn look(draft: &mut Draft<'_>, external: &ExternalState) -> Result<(), JobRejection> {
     if draft.job.is_final() {
         return Err(JobRejection::Ended);
@@ -79,8 +79,8 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
     }
 }
 
-/// Outputs that their sites do not take stay where they were made, once nothing else is on its
-/// way. The payloads succeeded: they are not run again for it.
+/// Fails a job whose outputs their sites do not take, once nothing else is on its way. The outputs
+/// stay where they were made. The payloads succeeded, so they are not run again.
 fn look_at_outputs(draft: &mut Draft<'_>, stranded: &[Stranded]) {
     if let Some(reason) = all_stranded(&draft.job, stranded) {
         draft.emit(JobEventKind::JobFailed {
@@ -89,7 +89,8 @@ fn look_at_outputs(draft: &mut Draft<'_>, stranded: &[Stranded]) {
     }
 }
 
-/// Why a job's outputs do not get to their sites, if that is so of all that are not there yet.
+/// Returns the reason why outputs do not reach their sites, if that is so for all that are not
+/// there yet.
 fn all_stranded(job: &Job, stranded: &[Stranded]) -> Option<String> {
     let why = |index, output| {
         stranded
@@ -132,7 +133,7 @@ fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
     });
 }
 
-/// How long a job waits for a silent site, once its payload may have begun there.
+/// Returns how long a job waits for a silent site, once its payload may have begun there.
 fn patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
     let runs = matches!(component.run, AttemptState::Running { .. }) && !bug(Bug::LeaveRestarted);
     let unopened = !runs
@@ -140,7 +141,7 @@ fn patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
             component.run,
             AttemptState::AtGate { .. } | AttemptState::Opened { .. }
         );
-    // Elsewhere it goes alone; else its round is lost with it.
+    // The component is placed elsewhere alone, or its round is lost with it.
     let alone = draft.job.spec.run.restart_scope == RestartScope::Component;
     let restarts = alone && component.restart.is_some();
     let not_begun = draft.job.start_at.is_none() || (restarts && unopened);
@@ -153,12 +154,12 @@ fn patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
     }
 }
 
-/// Why nothing is heard of a component.
+/// The reason why a component is silent.
 #[derive(Clone, Copy)]
 enum SilenceCause {
-    /// Its site does not answer.
+    /// The site does not answer.
     Unreachable,
-    /// Its site is no longer in the configuration, so that nobody asks it.
+    /// The site is no longer in the configuration, so that nobody asks it.
     Removed,
 }
 
@@ -233,7 +234,7 @@ fn give_up_silent(
     abort::abort(draft, why);
 }
 
-/// Goes on as far as state and clock allow.
+/// Takes every step that state and clock allow.
 pub(super) fn advance(draft: &mut Draft<'_>) {
     loop {
         let before = draft.count();
@@ -300,7 +301,8 @@ fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
     }
 }
 
-/// From the decision to the common start: by then all wrappers have seen that their gates are open.
+/// Returns the time from the decision to the common start: by then all wrappers have seen that
+/// their gates are open.
 fn go_lead(draft: &Draft<'_>) -> DurationMs {
     let parameters = draft.parameters;
     if draft
@@ -340,7 +342,7 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
             if !over && !late {
                 return;
             }
-            // Later than that nobody was here to open gates: not the fault of any site.
+            // Later than that, the server was not running to open gates: not the fault of any site.
             let grace = draft.parameters.go_grace;
             let here = draft.now < since + grace + grace && missed_by < grace;
             let together = draft
@@ -372,7 +374,7 @@ fn step_running(draft: &mut Draft<'_>) {
     };
     let any = bug(Bug::FinishEarly) && draft.job.components.iter().any(|c| succeeded(&c.run));
     let all = draft.job.components.iter().all(|c| succeeded(&c.run));
-    // One that was restarted alone may still owe an error to its site.
+    // A component that was restarted alone may still owe a charge to its site.
     if any || (all && !draft.job.owes_charges()) {
         draft.emit(JobEventKind::PayloadsSucceeded);
     }

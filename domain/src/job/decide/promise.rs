@@ -1,4 +1,4 @@
-//! Changing the start that a job is promised, or is to be: another one, or none.
+//! Changes the terms of a job's reservations: another start, or no reservation any more.
 
 use crate::acquire::ReservationTerms;
 use crate::ids::KeyName;
@@ -10,7 +10,7 @@ use crate::job::state::{AbortCause, AfterAbort, JobPhase, JobReservations};
 use crate::reserve::{Coallocation, SearchState};
 use crate::units::DurationMs;
 
-/// A user wants another start, or none.
+/// Decides on a user's command for another start, or for no reservation.
 pub(super) fn change(
     draft: &mut Draft<'_>,
     wish: Option<ReservationTerms>,
@@ -20,7 +20,7 @@ pub(super) fn change(
         return Err(JobRejection::Ended);
     }
     let present = draft.job.reservation_wish();
-    // Whoever says another start does not take back that it may be moved.
+    // A user who wants another start does not take back that the job may be rescheduled.
     let stays_flexible = present.is_some_and(|present| present.flexible);
     let claims = present.is_some_and(|present| present.unreserved);
     let wish = wish.map(|wish| ReservationTerms {
@@ -54,7 +54,7 @@ pub(super) fn change(
     }
 }
 
-/// Whether a job whose components do not all begin at its start could have this.
+/// Checks that a job whose components do not all begin at its start can have these terms.
 fn check_spread(wish: Option<&ReservationTerms>) -> Result<(), JobRejection> {
     match wish {
         None => Err(JobRejection::Impossible(
@@ -71,7 +71,7 @@ fn check_spread(wish: Option<&ReservationTerms>) -> Result<(), JobRejection> {
     }
 }
 
-/// What was promised goes back, and it waits for placement as others do.
+/// Cancels its reservations; it waits for placement as others do.
 fn drop_it(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
     match draft.job.phase {
         _ if draft.job.reservation_wish().is_none() => return Err(JobRejection::AlreadySo),
@@ -117,7 +117,7 @@ fn move_it(draft: &mut Draft<'_>, wish: ReservationTerms, by: KeyName) -> Result
     }
 }
 
-/// Gives back what it has, or is being asked for.
+/// Cancels the reservations that it has or requests.
 fn begin_anew(draft: &mut Draft<'_>, by: KeyName) {
     let is_held = draft
         .job
@@ -135,7 +135,7 @@ fn begin_anew(draft: &mut Draft<'_>, by: KeyName) {
     }
 }
 
-/// Looks for another start, at the sites that could hold it, beside the one that is promised.
+/// Requests another start, at the sites that could take it, while the present reservations stay.
 fn look_beside(
     draft: &mut Draft<'_>,
     wish: ReservationTerms,
@@ -163,7 +163,7 @@ fn look_beside(
     let window = start_window(draft, wish.window);
     let tolerance = wish.tolerance.min(window.latest.since(window.earliest));
     let old = &reservation.search.job;
-    // What it lasts for: as before, with another tolerance.
+    // The length stays as before, but for the tolerance.
     let parts = old.parts.iter().cloned().map(|mut part| {
         let rest = DurationMs(part.length.0.saturating_sub(old.tolerance.0));
         part.length = rest + tolerance;
@@ -189,7 +189,7 @@ fn look_beside(
     Ok(())
 }
 
-/// What follows once the search for another start has ended.
+/// Acts on the end of the search for another start.
 pub(super) fn step(draft: &mut Draft<'_>) {
     let search = draft
         .job
@@ -205,7 +205,7 @@ pub(super) fn step(draft: &mut Draft<'_>) {
                 .map(|next| next + draft.parameters.reservation_lead);
             draft.emit(JobEventKind::ReservationStayed { failure, next });
         }
-        // Frozen, it is placed anew once it is thawed.
+        // A frozen job is placed anew once it is thawed.
         SearchState::Confirmed
             if matches!(draft.job.phase, JobPhase::Placed { .. })
                 && draft.job.frozen_by.is_none() =>

@@ -1,5 +1,5 @@
-//! Components that wait in their sites' own queues: each by itself, so that who lost its place
-//! does not cost the others theirs.
+//! Components that wait in their sites' own queues: each is submitted again alone, so that one that
+//! lost its place does not cost the others theirs.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::units::{DurationMs, Timestamp};
 /// Start estimates of sites that differ by less are not worth a record.
 const NOTABLE: DurationMs = DurationMs(60_000);
 
-/// What a site says of a component in its queue, if that is new.
+/// Records the expected start that a site reports for a component in its queue, if that is new.
 pub(super) fn waits(draft: &mut Draft<'_>, index: ComponentIndex, expected: Option<Timestamp>) {
     let Some(component) = draft.component(index) else {
         return;
@@ -25,8 +25,9 @@ pub(super) fn waits(draft: &mut Draft<'_>, index: ComponentIndex, expected: Opti
     }
 }
 
-/// Whether a site's word about a component in its queue differs from what is recorded. One
-/// that claims what is idle is expected to start: there is nothing to record while it does not.
+/// Returns true if a site's report about a component in its queue differs from the record. A
+/// component that claims idle processors is expected to start, so there is nothing to record while
+/// it does not.
 pub(super) fn is_news(component: &Component, expected: Option<Timestamp>) -> bool {
     let AttemptState::Submitted {
         waits, absences, ..
@@ -47,8 +48,8 @@ pub(super) fn is_news(component: &Component, expected: Option<Timestamp>) -> boo
     }
 }
 
-/// It has held its processors for others, or for its input, as long as it may: it gives them
-/// back, and is submitted again to begin when the others are expected.
+/// Gives back processors that a component has held for others, or for its input, as long as it may;
+/// submits it again to begin when the others are expected.
 pub(super) fn give_back(draft: &mut Draft<'_>, component: ComponentIndex, max_hold: DurationMs) {
     let others = draft
         .job
@@ -67,8 +68,8 @@ pub(super) fn give_back(draft: &mut Draft<'_>, component: ComponentIndex, max_ho
     });
 }
 
-/// The others are there before the time at which who gave back was to begin again, and nothing
-/// else is awaited: it is submitted to begin at once. Whether there was one.
+/// Submits deferred components again to begin at once, if the others are there before the deferred
+/// time and nothing else is awaited. Returns true if there was one.
 pub(super) fn begin_sooner(draft: &mut Draft<'_>) -> bool {
     let soon = draft.now + NOTABLE;
     let deferred = |component: &Component| {
@@ -101,8 +102,9 @@ pub(super) fn begin_sooner(draft: &mut Draft<'_>) -> bool {
     true
 }
 
-/// It lost its place or its processors: it alone is submitted again. False if its round cannot
-/// go on: it does not wait in queues, was tried often enough, or waited as long as it may.
+/// Submits only this component again, which lost its place or its processors. Returns false if its
+/// round cannot go on: it does not wait in queues, was tried often enough, or waited as long as it
+/// may.
 pub(super) fn lost(
     draft: &mut Draft<'_>,
     component: ComponentIndex,

@@ -1,4 +1,4 @@
-//! Asking sites for reservations, and what follows from their answers.
+//! Decides on calls about reservations, and on their answers.
 
 use crate::ids::{ComponentIndex, Round, SiteName};
 use crate::job::command::JobRejection;
@@ -20,12 +20,12 @@ use crate::units::{DurationMs, Timestamp};
 
 /// The least step by which a search moves on.
 pub(super) const UNIT: DurationMs = DurationMs(1_000);
-/// Of a job of more parts nothing is kept of how its sites were ranked.
+/// Most parts of a job for which the ranking of sites is kept.
 const RANKED_PARTS_MAX: usize = 16;
-/// Of several parts so many sites of each.
+/// Most sites that are kept of each ranking, if there are several parts.
 const RANKED_SITES_MAX: usize = 8;
 
-/// Begins to ask, if there is anybody to ask and it is not too late.
+/// Begins to request reservations, if any site may be asked and it is not too late.
 pub(super) fn seek(
     draft: &mut Draft<'_>,
     candidates: Vec<Vec<Placement>>,
@@ -71,7 +71,7 @@ pub(super) fn seek(
     Ok(())
 }
 
-/// Whether sites are to be asked for its reservation now.
+/// Returns true if sites are to be asked for its reservation now.
 pub(super) fn is_due(draft: &Draft<'_>) -> bool {
     let is_due = draft
         .job
@@ -80,7 +80,7 @@ pub(super) fn is_due(draft: &Draft<'_>) -> bool {
     draft.job.seeks_reservation() && is_due
 }
 
-/// A component that no site may hold; or the first, if none of them would be reserved.
+/// Finds a component that no site can take; or the first, if none of them would be reserved.
 fn nowhere(candidates: &[Vec<Placement>], claimed: &[Unreserved]) -> Option<ComponentIndex> {
     if claimed.len() == candidates.len() {
         return Some(ComponentIndex(0));
@@ -118,12 +118,12 @@ pub(super) fn fail(draft: &mut Draft<'_>, reason: String) {
     });
 }
 
-/// When reservations for these starts may begin; empty if it is too late.
+/// Returns the window in which reservations for these starts may begin; empty if it is too late.
 pub(super) fn start_window(draft: &Draft<'_>, accepted: StartWindow) -> StartWindow {
     begin_window(accepted, draft.parameters, draft.now)
 }
 
-/// What is asked for, and by part where it would go.
+/// Builds the request, and by part the placements.
 fn wanted(
     draft: &Draft<'_>,
     window: StartWindow,
@@ -179,8 +179,8 @@ fn wanted(
     )
 }
 
-/// By part how its sites were ranked. Of several parts only the best sites are kept, for people,
-/// and nothing of very many: what a job keeps is bounded.
+/// Keeps the ranking of each part. Of several parts only the best sites are kept, for people, and
+/// of very many parts none: a job's record is bounded.
 fn kept(parts: &[CoallocationPart], rankings: &[Ranking]) -> Vec<Ranking> {
     let mut kept = parts
         .iter()
@@ -198,7 +198,7 @@ fn kept(parts: &[CoallocationPart], rankings: &[Ranking]) -> Vec<Ranking> {
     kept
 }
 
-/// A site answered.
+/// Applies the answer of a site.
 pub(super) fn answered(
     draft: &mut Draft<'_>,
     question: u32,
@@ -219,7 +219,7 @@ pub(super) fn answered(
     }
 }
 
-/// A site is not asked, as its user may hold no more there.
+/// Records that a site is not asked, as its user may reserve no more there.
 pub(super) fn withhold(
     draft: &mut Draft<'_>,
     question: u32,
@@ -243,8 +243,8 @@ pub(super) fn withhold(
     }
 }
 
-/// A site that has not answered for too long is taken to have said no. A reservation that it may
-/// have made, or kept, is nobody's then: it is found there by its tag, and cancelled.
+/// Takes a site that has not answered for too long to have refused. A reservation that it may have
+/// made, or kept, is nobody's then: it is found there by its tag, and cancelled.
 pub(super) fn silent(draft: &mut Draft<'_>) {
     let reservation = draft.job.reservation.as_deref();
     let late = reservation.and_then(|reservation| reservation.silent_at(draft.parameters));
@@ -258,17 +258,17 @@ pub(super) fn silent(draft: &mut Draft<'_>) {
     }
 }
 
-/// What follows once its search has ended while it waits.
+/// Acts on the end of the search while the job waits.
 pub(super) fn step(draft: &mut Draft<'_>) {
     let Some(reservation) = draft.job.reservation.as_deref().filter(|r| !r.spent) else {
         return;
     };
     match reservation.search.standing() {
         SearchState::Asks(_) => {}
-        // Frozen, it is placed once it is thawed.
+        // A frozen job is placed once it is thawed.
         SearchState::Confirmed if draft.job.frozen_by.is_some() => {}
         SearchState::Confirmed if reservation.has_ended(draft.now) => {
-            // What is to take its place may still be granted.
+            // The search that is to replace it may still succeed.
             if reservation.moving().is_none() {
                 draft.emit(JobEventKind::JobRequeued {
                     not_before: draft.now,
@@ -305,8 +305,9 @@ pub(super) fn step(draft: &mut Draft<'_>) {
     }
 }
 
-/// A site has lost what it promised, or somebody removed it there. That is better known now than when
-/// all were to start: another promise is asked for, or its user is told that there is none.
+/// Handles a reservation that its site has lost, or that somebody removed there. It is better to
+/// know that now than when all were to start: another reservation is requested, or the user learns
+/// that there is none.
 pub(super) fn gone(
     draft: &mut Draft<'_>,
     site: &SiteName,
@@ -333,7 +334,7 @@ pub(super) fn gone(
     Ok(())
 }
 
-/// The round begins at the sites that promised it.
+/// Begins the round at the sites that confirmed its reservations.
 pub(super) fn place(draft: &mut Draft<'_>) {
     let reservation = draft.job.reservation.as_deref();
     let Some(placements) = reservation.and_then(JobReservations::placements) else {
@@ -346,7 +347,7 @@ pub(super) fn place(draft: &mut Draft<'_>) {
             Some(placement.acquisition.promised()?.from - draft.job.spec.offset_of(index))
         });
     let begins = begins.max().unwrap_or(draft.now);
-    // Until then what is not reserved may become idle.
+    // Components without a reservation may get idle processors until then.
     let claims_for = reservation
         .map(JobReservations::claims_for)
         .unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Restarting a component alone, while the others of its job go on.
+//! Restarts a component alone, while the others of its job go on.
 
 use std::sync::Arc;
 
@@ -59,7 +59,8 @@ fn next_try(draft: &Draft<'_>, component: ComponentIndex) -> Timestamp {
     draft.now + pause.min(LONGEST_PAUSE)
 }
 
-/// A claiming try: places what has no site yet, and claims what can start now.
+/// Performs a claiming try: places components that have no site yet, and claims those that can
+/// start now.
 pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
     for (component, placement) in attempt.moves {
         if draft
@@ -102,7 +103,8 @@ pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
     }
 }
 
-/// A component did not get its processors; `over` tells how its attempt ended, if it has.
+/// Handles a component that did not get its processors; `over` says how its attempt ended, if it
+/// has.
 pub(super) fn lost(
     draft: &mut Draft<'_>,
     component: ComponentIndex,
@@ -120,7 +122,7 @@ pub(super) fn lost(
     abort::abort(draft, AbortCause::ClaimLost { component, detail });
 }
 
-/// What is known of the input of those that are restarted.
+/// Applies the state of the input of components that are restarted.
 pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
     let staging = |c: &Component| {
         c.restart
@@ -183,9 +185,9 @@ fn give_up(draft: &mut Draft<'_>, component: ComponentIndex, why: AbortCause) {
     }
 }
 
-/// Leaves a site that is being emptied with what is not claimed there yet.
+/// Leaves a site that is being drained with the components that are not claimed there yet.
 pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), JobRejection> {
-    // What was promised is still kept, and to give it up would end what runs.
+    // The reservation stands, and cancelling it would end the payload that runs.
     let stays = draft.job.spec.run.restart_scope == RestartScope::Job;
     let placed = |component: &Component| {
         let restart = component.restart.as_ref();
@@ -213,7 +215,7 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), J
     Ok(())
 }
 
-/// What the clock alone decides: who waited long enough for what.
+/// Handles components that have waited long enough.
 pub(super) fn step(draft: &mut Draft<'_>) {
     for index in draft.indexes() {
         let Some(component) = draft.component(index) else {
@@ -247,8 +249,8 @@ pub(super) fn step(draft: &mut Draft<'_>) {
     }
 }
 
-/// It did not begin although its gate was opened: as at the start of a job, its site's fault
-/// unless nobody was here to see it begin.
+/// Handles a component that did not begin although its gate was opened: as at the start of a job,
+/// its site's fault unless the server was not running to see it begin.
 fn start_missed(draft: &mut Draft<'_>, component: ComponentIndex, ends: Timestamp) {
     if draft.now < ends + draft.parameters.go_grace {
         abort::charge(

@@ -1,4 +1,4 @@
-//! What a site's status says of attempts.
+//! Decides on what a site's status shows of attempts.
 
 use std::sync::Arc;
 
@@ -13,8 +13,7 @@ use crate::job::state::{AbortCause, AttemptEnding, AttemptState, Component, Job,
 use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 
-/// Whether a job could decide anything because of a sighting. Most say once more what its
-/// record says already.
+/// Returns true if a sighting could change the job: most repeat what its record says already.
 pub fn is_news(
     job: &Job,
     parameters: &JobParameters,
@@ -42,8 +41,8 @@ pub fn is_news(
     !is_known || is_overdue(job, component, parameters, asked_at, times)
 }
 
-/// Whether a payload runs that ought to be over: by our clock, and by that of its site, if that
-/// says when it began. Somebody may have set ours between two starts.
+/// Returns true if a payload runs that should be over, by our clock and, if its site says when it
+/// began, by the clock of the site: somebody may have set ours between two starts of the server.
 fn is_overdue(
     job: &Job,
     component: &Component,
@@ -93,8 +92,8 @@ pub(super) fn sighted(
     Ok(())
 }
 
-/// Ends a payload that its site ought to have ended long ago. A site that says nothing may
-/// well have done so: only what it shows afterwards counts.
+/// Ends a payload that its site should have ended long ago. A site that reports nothing may well
+/// have done so: only what it shows afterwards counts.
 fn end_overdue(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
@@ -138,7 +137,7 @@ fn ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>, times: Si
     );
     if is_news && !draft.is_ending(index) {
         let clock = Some(times.clock);
-        // Both by the site's clock, so that it does not matter how well ours agrees with it.
+        // Both times are by the site's clock, so the difference between the clocks does not matter.
         let held_for = times.held_at.map(|at| (draft.now + times.clock).since(at));
         draft.emit(JobEventKind::ComponentReady {
             component: index,
@@ -163,7 +162,7 @@ fn begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>, times: S
     }
 }
 
-/// A payload that runs or is over has begun, whether we saw it begin or not.
+/// Records the begin of a payload that runs or is over, even if nobody saw it begin.
 fn began_unseen(draft: &mut Draft<'_>, index: ComponentIndex, times: SiteTimes) {
     let run = &draft.job.components[index.0 as usize].run;
     if matches!(run, AttemptState::AtGate { .. }) {
@@ -216,7 +215,7 @@ fn void(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
     }
 }
 
-/// Its wrapper found its gate open, and did not start what could not join the others any more.
+/// Ends an attempt whose wrapper found its gate open too late to start with the others.
 fn too_late(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
     let was_ending = draft.is_ending(index);
     let detail: Arc<str> = "its gate was opened too late to start with the others".into();
@@ -226,7 +225,7 @@ fn too_late(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
     }
 }
 
-/// Its site gave its processors to another job, or somebody ended it there.
+/// Handles an attempt whose site gave its processors to another job, or that somebody ended there.
 fn taken(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
     if draft.is_ending(index) {
         draft.emit(ended(index, attempt, AttemptEnding::Killed));
@@ -241,8 +240,8 @@ fn taken(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail:
     claims::lost(draft, index, detail.clone(), Some(over(detail)));
 }
 
-/// Its site's queue has it, and will never start it: the round is given up, and it goes elsewhere
-/// while others can hold it.
+/// Gives up the round because the site's queue will never start this component; it goes elsewhere
+/// while other sites can take it.
 fn never_runs(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
     if !draft.is_ending(index) {
         abort::avoid_site(draft, index);
@@ -256,7 +255,7 @@ fn never_runs(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
     }
 }
 
-/// The site lost an attempt.
+/// Handles an attempt that its site lost.
 fn lost(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
     let was_ending = draft.is_ending(index);
     let how = if was_ending {

@@ -1,4 +1,4 @@
-//! Answers to submissions, and look-ups where there was none.
+//! Decides on answers to submissions, and on look-ups where there was no answer.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::units::{DurationMs, Timestamp};
 /// Absences that make a submission certainly not there.
 const ABSENCES: u8 = 2;
 
-/// Whether an absence that was asked for at `asked_at` would be the last that it takes to
-/// hold a submission without an answer for one that never arrived. Its gate is closed
-/// before that is said: what arrives all the same finds it shut.
+/// Returns true if an absence at `asked_at` would be the last that is needed to take an unanswered
+/// submission for one that never arrived. Its gate is closed before that is reported: a submission
+/// that arrives all the same finds it shut.
 pub fn is_last_absence(run: &AttemptState, asked_at: Timestamp) -> bool {
     match run {
         AttemptState::Uncertain {
@@ -28,8 +28,8 @@ pub fn is_last_absence(run: &AttemptState, asked_at: Timestamp) -> bool {
     }
 }
 
-/// After a rebuild nobody knows whether an intended submission left, nor who still waits at its
-/// gate: how long we were away, our own clock does not tell.
+/// Recovers after the actor was rebuilt: nobody knows whether an intended submission was sent, nor
+/// who still waits at its gate. Our own clock does not say how long the server was down.
 pub(super) fn recover(draft: &mut Draft<'_>, settle: &[DurationMs]) -> Result<(), JobRejection> {
     for index in draft.indexes() {
         let component = &draft.job.components[index.0 as usize];
@@ -86,7 +86,7 @@ pub(super) fn answered(
     Ok(())
 }
 
-/// The submission certainly did nothing.
+/// Ends an attempt whose submission certainly had no effect.
 fn never_ran(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
@@ -117,8 +117,8 @@ fn never_ran(
     }
 }
 
-/// The submission did nothing, and never would: the component goes elsewhere while others can
-/// hold it, and the site is not charged for what one job asks for.
+/// Ends an attempt that its site would never take: the component goes elsewhere while others can
+/// take it, and the site is not charged for what one job asks for.
 fn unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
     let ending = draft.is_ending(index);
     if !ending {
@@ -141,8 +141,8 @@ fn unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail:
     }
 }
 
-/// The submission never left: that its owner's jobs stay away from there is known to whoever
-/// places it anew, and was no try.
+/// Ends an attempt that was not sent, as its owner is barred from the site. The next placement
+/// knows that, so this does not count as a try.
 fn barred(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
     let ending = draft.is_ending(index);
     let how = AttemptEnding::NeverRan(detail.clone());
@@ -210,8 +210,8 @@ pub(super) fn looked_up(
     Ok(())
 }
 
-/// The site answered that it does not know an attempt that it had acknowledged. Perhaps it
-/// showed what was long ago, so the attempt is not over before its gate is closed.
+/// Handles a site that does not know an attempt that it had acknowledged. It may have answered with
+/// old data, so the attempt is not over before its gate is closed.
 pub(super) fn absent(
     draft: &mut Draft<'_>,
     index: ComponentIndex,

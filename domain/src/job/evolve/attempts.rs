@@ -8,7 +8,7 @@ use crate::job::state::{AttemptEnding, AttemptState, Began, Component, Job, Wait
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, Timestamp};
 
-/// What ran for so long tells that sites can run it, whatever ends it.
+/// An attempt that ran for so long shows that sites can run the job, however it ended.
 const HELD: DurationMs = DurationMs::from_secs(3_600);
 
 /// Applies an event of one attempt; others change nothing.
@@ -72,7 +72,8 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
                         since,
                         clock: *clock,
                     };
-                    // A site may be wrong about its time, but nothing is held before it is taken.
+                    // A site's clock may be wrong, but no processors are held before the
+                    // submission.
                     let held = (at - held_for.unwrap_or_default()).max(taken);
                     c.held_since.get_or_insert(held);
                 }
@@ -189,7 +190,7 @@ fn end_attempt(
     }
     with(job, index, |component| {
         component.held_since = None;
-        // What was given up as too late to begin, and did begin and succeed, is done.
+        // An attempt that was given up as too late to begin, but did begin and succeed, is done.
         let done = matches!(how, AttemptEnding::Succeeded);
         let is_dropped = component.given_back && !(done && component.restart.is_some());
         component.given_back = false;

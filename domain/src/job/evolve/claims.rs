@@ -1,4 +1,4 @@
-//! Claiming: what is claimed, given back and tried again.
+//! Applies events of claiming: processors are claimed, given back and claimed again.
 
 use super::{moved, renew, restarts, with};
 use crate::ids::ComponentIndex;
@@ -75,7 +75,7 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     }
 }
 
-/// Its input is taken as on its way until it is seen to be there.
+/// Moves a component. Its input counts as on its way until it is seen to be there.
 fn move_component(job: &mut Job, index: ComponentIndex, placement: &Placement) {
     let volume = moved(std::slice::from_ref(placement));
     job.instants.transfer_volume = job.instants.transfer_volume + volume;
@@ -85,7 +85,7 @@ fn move_component(job: &mut Job, index: ComponentIndex, placement: &Placement) {
     });
 }
 
-/// Once all is there the job need not wait for its estimated start.
+/// Records that all input is there: the job need not wait for its estimated start.
 fn inputs_arrived(job: &mut Job) {
     job.inputs_here = true;
     if matches!(job.phase, JobPhase::Placed { .. }) {

@@ -1,16 +1,16 @@
-//! What a job has cost so far, in processors x time.
+//! Counts the cost of a job so far, in processors x time.
 //!
-//! From the placement of a round that starts to the begin of a payload, the processors of its
-//! component are either held or left to others: wasted is what was held, gained is the rest. What
-//! a round holds that does not start is wasted too, and nothing is gained by it.
+//! Between the placement of a round that starts and the begin of a payload, the processors of its
+//! component are either held or left to others: time held is wasted, the rest is gained. Time held
+//! by a round that does not start is wasted too, and such a round gains nothing.
 
 use crate::ids::ComponentIndex;
 use crate::job::state::Job;
 use crate::units::Timestamp;
 
-/// PGT in processors x time (KOALA, section 3): from placement until a site's batch system starts
-/// a component on them for the last time, others can use its processors, but while it held some
-/// that it gave back.
+/// Adds PGT in processors x time (KOALA, section 3): from placement until a site's batch system
+/// starts a component on its processors for the last time, others can use them, except while it
+/// held some that it gave back.
 pub(super) fn count_gain(job: &mut Job) {
     let Some(placed) = job.instants.placed else {
         return;
@@ -25,7 +25,7 @@ pub(super) fn count_gain(job: &mut Job) {
     instants.gained_processor_ms = instants.gained_processor_ms.saturating_add(gained);
 }
 
-/// The same for one that begins later than the others, once it begins.
+/// Does the same for a component that begins later than the others, once it begins.
 pub(super) fn count_gain_of(job: &mut Job, index: ComponentIndex) {
     let held = job
         .components
@@ -39,15 +39,16 @@ pub(super) fn count_gain_of(job: &mut Job, index: ComponentIndex) {
     instants.gained_processor_ms = instants.gained_processor_ms.saturating_add(gained);
 }
 
-/// What all components hold without a payload, until now.
+/// Adds the waste of all components that hold processors without a payload, until now.
 pub(super) fn count_waste(job: &mut Job, at: Timestamp) {
     for index in (0..job.components.len()).map(|index| ComponentIndex(index as u32)) {
         count_waste_of(job, index, at);
     }
 }
 
-/// PWT in processors x time (KOALA, section 3): from where gaining ends until the payload begins
-/// or the attempt is over, a component holds processors in vain. Counts until now, and from now on.
+/// Adds PWT in processors x time (KOALA, section 3): a component holds processors in vain from
+/// where gaining ends until its payload begins or the attempt is over. Counts until now, and lets
+/// the next count begin now.
 pub(super) fn count_waste_of(job: &mut Job, index: ComponentIndex, at: Timestamp) {
     let processors = u64::from(job.processors_of(index));
     let held = job

@@ -1,4 +1,4 @@
-//! The state after an event.
+//! Applies events to the state of a job.
 
 mod attempts;
 mod claims;
@@ -20,7 +20,7 @@ use crate::placed::Placement;
 use crate::planted::{Bug, bug};
 use crate::units::{Bytes, Timestamp};
 
-/// Applies an event. Total: what was journalled is never refused.
+/// Applies an event. Total: an event that was journalled is never refused.
 pub fn evolve(job: &mut Job, event: &JobEvent) {
     let at = event.at;
     reservations::stay(job, &event.what, at);
@@ -123,7 +123,8 @@ fn start(job: &mut Job, at: Timestamp) {
 
 fn charge_site(job: &mut Job, index: ComponentIndex, charge: &SiteCharge) {
     job.setbacks.site_errors += 1;
-    // Those lost together come in their order, each while the first is still being dealt with.
+    // Components lost together are charged in their order, each while the first is still being
+    // dealt with.
     let before = job.components.iter().take(index.0 as usize);
     let is_first = before
         .into_iter()
@@ -207,14 +208,14 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
             .map_or(0, |spec| spec.outputs.len());
         let component = &mut job.components[index];
         component.placement = Some(placement.clone());
-        // Served: a site that failed long ago must not keep a job waiting for ever.
+        // The job has a placement: a site that failed long ago must not keep it waiting for ever.
         component.avoid.clear();
         component.run = AttemptState::Idle;
         component.held_since = None;
         component.given_back = false;
         component.restart = None;
         component.start_by = None;
-        // It was for the sake of others of another round.
+        // It was set for the sake of other components in an earlier round.
         component.not_before = None;
         component.collected = vec![Collected::default(); outputs];
     }
@@ -238,8 +239,8 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
     instants.transfer_volume = instants.transfer_volume + moved(placements);
 }
 
-/// The components of another split are others: no number of an attempt may come twice
-/// under one index, also where an index went and came back.
+/// Replaces the components by those of another split. They are other components: no attempt number
+/// may come twice under one index, even if an index went and came back.
 fn split_anew(components: &mut Vec<Component>, count: usize) {
     let last = components
         .iter()
@@ -294,7 +295,7 @@ fn decide_go(job: &mut Job, start_at: Timestamp, start_by: Option<Timestamp>, at
     count_waste(job, at);
 }
 
-/// An output that was found, or is where it was wanted.
+/// Records that an output was found, or is where it was wanted.
 fn collect(job: &mut Job, what: &JobEventKind) {
     match what {
         JobEventKind::OutputFound {
@@ -312,7 +313,7 @@ fn collect(job: &mut Job, what: &JobEventKind) {
 }
 
 fn count_setback(job: &mut Job, why: &AbortCause) {
-    // Who cancels has not been set back.
+    // A job that its user cancels has not been set back.
     let wanted = matches!(why, AbortCause::Cancelled);
     if !wanted
         && job

@@ -1,4 +1,4 @@
-//! What a job asks sites to reserve, and what comes of it.
+//! Applies events about the reservations of a job.
 
 use crate::job::event::JobEventKind;
 use crate::job::state::{Job, JobPhase, JobReservations, NoticeKind, TermsChange};
@@ -89,7 +89,8 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     }
 }
 
-/// Once processors are claimed under its reservations, no others take their place.
+/// Ends a rescheduling once processors are claimed under the job's reservations: no others replace
+/// them then.
 pub(super) fn stay(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     if matches!(
         what,
@@ -101,8 +102,8 @@ pub(super) fn stay(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     }
 }
 
-/// What was confirmed while it was frozen is long ago: its sites are asked once more whether they
-/// hold it before it is placed there.
+/// Has sites asked once more whether they still have the reservations before the job is placed
+/// there: those that were confirmed while it was frozen may be gone.
 pub(super) fn doubt(job: &mut Job, at: Timestamp) {
     let is_placed = match job.phase {
         JobPhase::Queued { .. } => false,
@@ -116,21 +117,21 @@ pub(super) fn doubt(job: &mut Job, at: Timestamp) {
     held.for_each(|reservation| reservation.doubt(is_placed, at));
 }
 
-/// What is left of it goes back to the sites.
+/// Cancels what is left of the reservations at the sites.
 pub(super) fn release(job: &mut Job, at: Timestamp) {
     job.reservation
         .iter_mut()
         .for_each(|reservation| reservation.give_up(at));
 }
 
-/// Another one may be asked for.
+/// Marks the reservation as settled, so that another one may be requested.
 pub(super) fn spend(job: &mut Job) {
     job.reservation
         .iter_mut()
         .for_each(|reservation| reservation.spent = true);
 }
 
-/// Sites are asked as soon as they are the first time.
+/// Forgets refusals, so that the next pause before a request is as short as the first.
 pub(super) fn forget_refusals(job: &mut Job) {
     job.reservation
         .iter_mut()

@@ -1,4 +1,4 @@
-//! Components that are restarted alone while their job runs.
+//! Applies events of components that are restarted alone while their job runs.
 
 use super::{count_cause, moved, renew, with};
 use crate::ids::ComponentIndex;
@@ -59,7 +59,7 @@ fn fail(
     at: Timestamp,
 ) {
     count_cause(job, why);
-    // One that was to begin later is still not needed before.
+    // A component that was to begin later is still not needed before its time.
     let not_before = not_before.max(job.claims_alone_from(index));
     with(job, index, |component| {
         let tries = component

@@ -1,5 +1,5 @@
-//! A promised start that may be brought forward (FlexCo): what the job has, and what it could
-//! have instead.
+//! Rescheduling to an earlier start (FlexCo): the present reservations of a job, and those that it
+//! could have instead.
 
 use super::is_over;
 use crate::ids::SiteName;
@@ -8,22 +8,22 @@ use crate::reserve::flexco::{FlexPlan, MetaJob, PartsPlan, WholePart};
 use crate::reserve::{CoallocationPart, SearchState, StartWindow};
 use crate::units::{DurationMs, Timestamp};
 
-/// What may be brought forward.
+/// A job that may be rescheduled to an earlier start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forward {
     /// The parts of the reservation, in its order, each with the sites that could hold it.
     pub parts: Vec<WholePart>,
-    /// When and where they are promised now.
+    /// The present start, and the present site of each part.
     pub present: PartsPlan,
-    /// When reservations may begin; none of them later than now promised.
+    /// The window in which reservations may begin, up to the present start.
     pub window: StartWindow,
-    /// Of a flexible job: what may be divided anew within that window, and how it is promised now.
+    /// For a flexible job: the job to divide again within that window, and its present division.
     pub divided: Option<(MetaJob, FlexPlan)>,
 }
 
 impl Job {
-    /// Whether it is promised a start that may be brought forward, now or once it is not being
-    /// moved any more.
+    /// Returns true if it has a reserved start that may be brought forward, now or once a
+    /// rescheduling has ended.
     pub fn is_promised_flexibly(&self) -> bool {
         matches!(self.phase, JobPhase::Placed { .. })
             && self.frozen_by.is_none()
@@ -32,8 +32,9 @@ impl Job {
             && self.reservation_wish().is_some_and(|wish| wish.flexible)
     }
 
-    /// What may be brought forward. `None`: it may not be moved, is promised nothing that all
-    /// sites have confirmed, is being moved already, or is not to be touched.
+    /// Returns the basis for an earlier start. `None`: the job may not be rescheduled, has no
+    /// reservations that all sites have confirmed, is being rescheduled already, or is frozen or
+    /// held.
     pub fn forward(&self, now: Timestamp) -> Option<Forward> {
         let wish = self.reservation_wish().filter(|wish| wish.flexible)?;
         let reservation = self
@@ -62,7 +63,7 @@ impl Job {
         })
     }
 
-    /// Whether its reservation is confirmed, has not begun, and is not being moved.
+    /// Returns true if its reservation is confirmed, has not begun, and is not being rescheduled.
     fn may_be_moved(&self, now: Timestamp) -> bool {
         self.is_promised_flexibly()
             && self
@@ -96,7 +97,7 @@ fn whole_part(
         .get(part)
         .map(Vec::as_slice)
         .unwrap_or_default();
-    // Where it is promised now its input is, or will be.
+    // At its present site its input is there, or will be.
     let choices = placements.iter().map(|placement| {
         let input = if is_here(&placement.site) {
             DurationMs::ZERO

@@ -1,8 +1,8 @@
-//! The reservations of a job: one search for all of its components, and what came of it.
+//! The reservations of a job: one search for all of its components, and its outcome.
 //!
-//! They belong to the job and are part of its record. What is to be asked of which site follows
-//! from the record alone, so that the same is asked again after a restart, under the same serial;
-//! whoever asks looks up first what a lost answer may have left ([`JobReservations::question`]).
+//! They belong to the job and are part of its record. The next call follows from the record alone,
+//! so that after a restart the same call is made again, under the same serial; the caller first
+//! looks up what a lost answer may have left ([`JobReservations::question`]).
 
 mod forward;
 mod needed;
@@ -29,27 +29,27 @@ use crate::reserve::{
 };
 use crate::units::{DurationMs, Timestamp};
 
-/// The start that a job is to be promised, beside what it said when it was submitted.
+/// The terms of a job's reservations, where they differ from those it was submitted with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TermsChange {
-    /// As it said.
+    /// The terms of the specification.
     #[default]
     AsSubmitted,
-    /// Another one: its user moved it.
+    /// Other terms: its user changed them.
     Changed(ReservationTerms),
-    /// None any more: it is placed as others are.
+    /// No reservation any more: it is placed as others are.
     Dropped,
 }
 
-/// A search beside the one whose reservations count.
+/// A second search, beside the one whose reservations count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rescheduling {
     /// The search; its parts are those of the first, unless `anew` says otherwise.
     pub search: ReservationSearch,
-    /// What is to hold instead, if it finds all that it looks for. `None`: what it found is given
-    /// back, as that of the first search took its place.
+    /// The terms that hold if it finds everything that it looks for. `None`: its reservations are
+    /// being cancelled, because those of the first search took their place.
     pub wish: Option<ReservationTerms>,
-    /// The parts of a flexible job, if they are others than those of the first.
+    /// The parts of a flexible job, if they differ from those of the first search.
     pub anew: Option<Anew>,
 }
 
@@ -58,33 +58,34 @@ pub struct Rescheduling {
 pub struct JobReservations {
     /// The search for them; its parts are the job's components.
     pub search: ReservationSearch,
-    /// By part, and rank of its site: where the component would go.
+    /// By part, and rank of its site: the placement of the component.
     pub placements: Vec<Vec<Placement>>,
-    /// They begin so long before the start that is promised, so that all come to their gates.
+    /// The time by which reservations begin before the reserved start, so that all components come
+    /// to their gates.
     pub lead: DurationMs,
-    /// How many questions were answered.
+    /// Number of calls that were answered.
     pub answers: u32,
-    /// Since when the present question waits for its answer.
+    /// The time since when the present call waits for its answer.
     pub asked_since: Timestamp,
-    /// What follows from its end was decided: another may be asked for.
+    /// True once the consequences of its end were decided: another reservation may be requested.
     pub spent: bool,
-    /// What is to take the place of these, or had it before.
+    /// The search that is to replace these reservations, or that had their place before.
     pub other: Option<Rescheduling>,
-    /// Components that are not reserved.
+    /// Components without a reservation.
     pub claimed: Vec<Unreserved>,
-    /// A site was not asked, as its user holds as much there as one may.
+    /// True if a site was not asked, as its user may reserve no more there.
     pub withheld: bool,
-    /// What is to be told of it.
+    /// Messages about the reserved start.
     pub notices: Notices,
-    /// How a flexible job was divided.
+    /// The division of a flexible job.
     pub split: Option<JobSplit>,
-    /// How often its sites have refused it since it was last placed, if processors are claimed for
-    /// it meanwhile.
+    /// Number of refusals since the job was last placed, if processors are claimed for it
+    /// meanwhile.
     pub refusals: u32,
 }
 
 impl JobReservations {
-    /// Sites are to be asked.
+    /// Begins with a search for which sites are to be asked.
     pub(super) fn sought(
         search: ReservationSearch,
         placements: Vec<Vec<Placement>>,
@@ -107,12 +108,12 @@ impl JobReservations {
         }
     }
 
-    /// What a site is to be asked, and the number of that question.
+    /// Returns the call that is due, and its number.
     pub fn question(&self) -> Option<(u32, ReservationCall)> {
         self.asking().and_then(asked).map(|ask| (self.answers, ask))
     }
 
-    /// The search that asks it.
+    /// Returns the search that makes the due call.
     pub fn asking(&self) -> Option<&ReservationSearch> {
         let mut searches = self
             .other
@@ -122,7 +123,7 @@ impl JobReservations {
         searches.find(|search| asked(search).is_some())
     }
 
-    /// Takes in the answer to it.
+    /// Applies the answer to the due call.
     pub(super) fn record(&mut self, outcome: ReservationOutcome, now: Timestamp) {
         let other = self.other.as_mut().map(|other| &mut other.search);
         let search = other.filter(|search| asked(search).is_some());
@@ -131,13 +132,13 @@ impl JobReservations {
         self.asked_since = now;
     }
 
-    /// The site is not asked: its user may hold no more there.
+    /// Records that the site is not asked, as its user may reserve no more there.
     pub(super) fn withhold(&mut self, next: Option<Timestamp>, now: Timestamp) {
         self.withheld = true;
         self.record(ReservationOutcome::Refused { next }, now);
     }
 
-    /// Nobody needs it any more.
+    /// Begins to cancel it, as nobody needs it any more.
     pub(super) fn give_up(&mut self, now: Timestamp) {
         self.stay(now);
         if !is_over(&self.search) && !self.search.given_up {
@@ -146,7 +147,7 @@ impl JobReservations {
         }
     }
 
-    /// Others are to take its place.
+    /// Begins to search for reservations that are to replace it.
     pub(super) fn look_beside(
         &mut self,
         search: ReservationSearch,
@@ -162,8 +163,9 @@ impl JobReservations {
         self.asked_since = now;
     }
 
-    /// Sites have confirmed it some time ago, or what is to take its place, if the job is placed:
-    /// they are asked again. Nobody is asked about what has ended.
+    /// Has sites confirm again what they confirmed some time ago: the reservations that are to
+    /// replace these if the job is placed, else these. No site is asked about a reservation that
+    /// has ended.
     pub(super) fn doubt(&mut self, is_placed: bool, now: Timestamp) {
         let ended = !is_placed && self.has_ended(now);
         let other = self.other.as_mut().filter(|other| other.wish.is_some());
@@ -180,7 +182,7 @@ impl JobReservations {
         }
     }
 
-    /// Whether something of what was promised is over: its job was frozen for so long.
+    /// Returns true if a reservation of it is over: its job was frozen for so long.
     pub(super) fn has_ended(&self, now: Timestamp) -> bool {
         let placements = self.placements().unwrap_or_default();
         placements
@@ -189,7 +191,7 @@ impl JobReservations {
             .any(|it| it.to <= now)
     }
 
-    /// None takes its place any more.
+    /// Ends the search for reservations that were to replace it.
     pub(super) fn stay(&mut self, now: Timestamp) {
         let other = self.other.as_mut().map(|other| &mut other.search);
         if let Some(search) = other.filter(|search| !is_over(search) && !search.given_up) {
@@ -198,7 +200,7 @@ impl JobReservations {
         }
     }
 
-    /// The others take its place, and it is given back; returns what holds from now on.
+    /// Replaces it by the others and begins to cancel it; returns the terms that hold from now on.
     pub(super) fn make_way(&mut self, now: Timestamp) -> Option<ReservationTerms> {
         let other = self.other.as_mut()?;
         std::mem::swap(&mut self.search, &mut other.search);
@@ -209,19 +211,19 @@ impl JobReservations {
         wish
     }
 
-    /// The search for what is to take its place, and what is wanted of it.
+    /// Returns the search for reservations that are to replace it, and their terms.
     pub fn moving(&self) -> Option<(&ReservationSearch, ReservationTerms)> {
         let other = self.other.as_ref()?;
         other.wish.map(|wish| (&other.search, wish))
     }
 
-    /// When a site that does not answer is taken to have said no.
+    /// Returns the time at which a site that does not answer is taken to have refused.
     pub fn silent_at(&self, parameters: &JobParameters) -> Option<Timestamp> {
         self.question()
             .map(|_| self.asked_since + parameters.reservation_patience)
     }
 
-    /// Whether nothing of it is left at any site.
+    /// Returns true if nothing of it is left at any site.
     pub fn is_released(&self) -> bool {
         is_over(&self.search)
             && self
@@ -230,13 +232,14 @@ impl JobReservations {
                 .is_none_or(|other| is_over(&other.search))
     }
 
-    /// The last serial that was used.
+    /// Returns the last serial that was used.
     pub fn last_serial(&self) -> Serial {
         let other = self.other.as_ref().map_or(0, |other| other.search.serials);
         Serial(self.search.serials.max(other))
     }
 
-    /// Whether the job has use for what a site holds under this serial, or may have.
+    /// Returns true if the job has use for a reservation that a site has, or may have, under this
+    /// serial.
     pub fn needs(&self, serial: Serial) -> bool {
         let asked = match self.question() {
             Some((_, ReservationCall::Create { serial: asked, .. })) => asked == serial,
@@ -251,13 +254,13 @@ impl JobReservations {
                 .any(|owned| owned.serial == serial)
     }
 
-    /// Each part with what it has.
+    /// Iterates over the parts with their reservations.
     pub fn parts(&self) -> impl Iterator<Item = (&CoallocationPart, Option<&PartReservation>)> {
         let held = self.search.reserved().iter().map(Option::as_ref);
         self.search.job.parts.iter().zip(held)
     }
 
-    /// By component: where it goes, once each has a confirmed reservation.
+    /// Returns the placement of each component, once each has a confirmed reservation.
     pub fn placements(&self) -> Option<Vec<Placement>> {
         let all = self
             .search
@@ -306,13 +309,13 @@ fn asked(search: &ReservationSearch) -> Option<ReservationCall> {
     }
 }
 
-/// Whether nothing of it is left at any site.
+/// Returns true if nothing of it is left at any site.
 fn is_over(search: &ReservationSearch) -> bool {
     matches!(search.standing(), SearchState::Failed(_))
 }
 
 impl Job {
-    /// The start that it is to be promised, if it is.
+    /// Returns the terms of its reservations, if it is to have any.
     pub fn reservation_wish(&self) -> Option<ReservationTerms> {
         match self.wish {
             TermsChange::AsSubmitted => self.spec.run.reservation,
@@ -321,12 +324,12 @@ impl Job {
         }
     }
 
-    /// The reservation that it shares with other jobs, if it names one.
+    /// Returns the shared reservation that it names, if any.
     pub fn shares(&self) -> Option<&ReservationName> {
         self.spec.run.within.as_ref()
     }
 
-    /// Whether it waits for a place within the reservation that it named.
+    /// Returns true if it waits for a place within the shared reservation that it names.
     pub fn waits_within(&self) -> bool {
         self.shares().is_some()
             && matches!(self.phase, JobPhase::Queued { .. })
@@ -334,13 +337,13 @@ impl Job {
             && self.held.is_none()
     }
 
-    /// Whether it waits for somebody to say which sites may be asked for a reservation.
+    /// Returns true if it waits for candidate sites for a reservation.
     pub fn seeks_reservation(&self) -> bool {
         self.reservation_asked_at().is_some() && self.frozen_by.is_none() && self.held.is_none()
     }
 
-    /// The earliest start that sites said they would grant later, if its reservation was refused
-    /// and they said so. For several components it is a hint: none is granted before.
+    /// Returns the earliest later start that sites named when they refused its reservation. For
+    /// several components it is a hint: no start is granted before.
     pub fn reservation_refused_until(&self) -> Option<Timestamp> {
         let reservation = self.reservation.as_deref()?;
         let refused = SearchState::Failed(SearchFailure::NoCommonStart);
@@ -351,8 +354,8 @@ impl Job {
         next.map(|next| next + reservation.lead)
     }
 
-    /// When the last of its reservations begins, if its components have any: of one that begins
-    /// later, when those of the others may begin at the latest that fit it.
+    /// Returns the begin of its last reservation, if its components have any. For a component that
+    /// begins later, this is the latest begin of the others' reservations that fits it.
     pub fn reservations_begin(&self) -> Option<Timestamp> {
         self.indexed()
             .filter_map(|(index, component): (ComponentIndex, &Component)| {
@@ -361,13 +364,13 @@ impl Job {
             .max()
     }
 
-    /// When its payloads are to begin that begin together: when the last reservation has begun and
-    /// all could come to their gates, but within what the user accepts.
+    /// Returns the start of the payloads that begin together: when the last reservation has begun
+    /// and all could come to their gates, but within the window that the user accepts.
     pub fn promised_start(&self) -> Option<Timestamp> {
         Some(self.start_after(self.reservations_begin()?))
     }
 
-    /// The same for reservations the last of which begins then.
+    /// Returns the same for reservations the last of which begins then.
     pub(super) fn start_after(&self, begins: Timestamp) -> Timestamp {
         let lead = self
             .reservation

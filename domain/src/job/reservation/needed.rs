@@ -1,13 +1,13 @@
-//! Which way a job gets its processors that wants a reservation only if it needs one: they are
-//! claimed first, and sites are asked for a promise once that was in vain for long enough.
+//! Jobs that want a reservation only if they need one: their processors are claimed first, and
+//! sites are asked for a reservation once claims have failed for long enough.
 
 use super::split::is_refused;
 use crate::job::state::{Job, JobPhase};
 use crate::units::Timestamp;
 
 impl Job {
-    /// When sites are asked for its reservation, if it waits for that: long ago if it is to be
-    /// asked for at once, past its latest start if they are not asked any more.
+    /// Returns the time at which sites are asked for its reservation, if it waits for that: long
+    /// ago if it is to be requested at once, past its latest start if sites are not asked any more.
     pub fn reservation_asked_at(&self) -> Option<Timestamp> {
         let waits = matches!(self.phase, JobPhase::Queued { .. });
         let rests = self
@@ -22,8 +22,8 @@ impl Job {
         Some(wish.asked_at(self.waits_for_reservation_since(), refusals))
     }
 
-    /// Since when its processors are claimed in vain: since sites have said no, or it was
-    /// submitted. What it had and lost is asked for anew at once.
+    /// Returns since when claims for its processors have failed: since sites have refused, or it
+    /// was submitted. A reservation that it had and lost is requested anew at once.
     fn waits_for_reservation_since(&self) -> Timestamp {
         let refused = self
             .reservation
@@ -32,21 +32,21 @@ impl Job {
         refused.map_or(self.submitted_at, |reservation| reservation.asked_since)
     }
 
-    /// Whether sites are being asked for its reservation, or have promised it a start.
+    /// Returns true if sites are being asked for its reservation, or have confirmed it.
     pub fn is_being_promised(&self) -> bool {
         self.reservation
             .as_deref()
             .is_some_and(|reservation| !reservation.spent)
     }
 
-    /// Whether processors are claimed for it as long as it is promised none.
+    /// Returns true if processors are claimed for it as long as it has no reservation.
     pub fn claims_first(&self) -> bool {
         self.reservation_wish()
             .is_some_and(|wish| wish.reserve_after.is_some())
     }
 
-    /// Whether it waits for processors that are idle, and since when that may be; it may wait for
-    /// a promise at the same time.
+    /// Returns the time from which on it may be claimed, if it waits for idle processors; it may
+    /// wait for a reservation at the same time.
     pub fn waits_for_claim(&self) -> Option<Timestamp> {
         let JobPhase::Queued { not_before, .. } = self.phase else {
             return None;

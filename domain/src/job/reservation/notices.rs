@@ -1,5 +1,5 @@
-//! What those are told of a promised start who want to know of its job: that it comes, and that it
-//! was moved. What is owed is in the record, until each of them was told.
+//! Messages about a reserved start to receivers who want to know of its job: that it comes, and
+//! that it was rescheduled. Messages that are owed are in the record until each receiver got them.
 
 use std::collections::BTreeSet;
 
@@ -9,20 +9,20 @@ use crate::job::parameters::JobParameters;
 use crate::job::state::{Job, JobPhase};
 use crate::units::Timestamp;
 
-/// The most that is owed at a time: of more the oldest is told to nobody.
+/// Most messages that are owed at a time: beyond that the oldest is dropped.
 const OWED_MAX: usize = 8;
 
-/// What is told of a promised start.
+/// The kind of a message about a reserved start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NoticeKind {
-    /// It comes soon.
+    /// The start comes soon.
     StartsSoon,
-    /// It is another one now.
+    /// The job was rescheduled to another start.
     StartMoved,
 }
 
 impl NoticeKind {
-    /// Its name in messages.
+    /// Returns its name in messages.
     pub fn as_str(self) -> &'static str {
         match self {
             NoticeKind::StartsSoon => "start-soon",
@@ -31,29 +31,28 @@ impl NoticeKind {
     }
 }
 
-/// Something that is to be told.
+/// A message that is to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartNotice {
-    /// Its number; never used again for this job.
+    /// The number of the message; never used again for this job.
     pub id: u32,
-    /// What.
     pub kind: NoticeKind,
-    /// Since when.
+    /// The time since when it is owed.
     pub at: Timestamp,
-    /// The start that is promised.
+    /// The reserved start.
     pub start: Timestamp,
-    /// Who was told, or could not be.
+    /// Receivers who got it, or could not be reached.
     pub told: BTreeSet<TargetName>,
 }
 
-/// What is to be told of the starts that a job is promised.
+/// The messages about the reserved starts of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Notices {
     /// The last start that was announced.
     pub announced: Option<Timestamp>,
-    /// What is owed.
+    /// Messages that are to be sent.
     pub owed: Vec<StartNotice>,
-    /// The last number that was used.
+    /// The last number of a message.
     pub last: u32,
 }
 
@@ -74,7 +73,8 @@ impl Notices {
 }
 
 impl Job {
-    /// When its promised start is announced; `None` if it was, or was promised later than that.
+    /// Returns the time at which its reserved start is announced; `None` if it was announced, or
+    /// was reserved later than that.
     pub fn announced_at(&self, parameters: &JobParameters) -> Option<Timestamp> {
         let JobPhase::Placed { at: placed_at, .. } = self.phase else {
             return None;
@@ -88,7 +88,7 @@ impl Job {
         (reservation.notices.announced != Some(start) && at > placed_at).then_some(at)
     }
 
-    /// What is still to be told before it ends, and to whom.
+    /// Iterates over the messages that are still to be sent before it ends, with their receivers.
     pub fn unsent(&self) -> impl Iterator<Item = (&StartNotice, &TargetName)> {
         let reservation = self.reservation.as_deref().filter(|_| !self.is_final());
         let owed = reservation
@@ -103,7 +103,7 @@ impl Job {
         })
     }
 
-    /// Whether somebody is to be told something of it.
+    /// Returns true if a message about it is still to be sent.
     pub fn owes_word(&self) -> bool {
         self.untold().next().is_some() || self.unsent().next().is_some()
     }
@@ -153,7 +153,7 @@ impl Job {
 }
 
 impl JobReservations {
-    /// When the last of what it holds begins, if all began together.
+    /// Returns the begin of its last reservation, if all components began together.
     fn begins(&self) -> Option<Timestamp> {
         self.parts()
             .filter_map(|(part, held)| Some(held?.start - part.offset))

@@ -1,4 +1,4 @@
-//! The sites that a job may ask, in the order of its preferences.
+//! Puts the sites that a job may ask in the order of its preferences.
 
 use std::collections::BTreeMap;
 
@@ -14,30 +14,31 @@ use crate::reserve::{
 };
 use crate::units::{DurationMs, Timestamp};
 
-/// What is known of the sites when they are ranked.
+/// Knowledge about the sites when they are ranked.
 #[derive(Debug)]
 pub struct Outlook<'a> {
-    /// What they have free later, as they publish it; one that is missing published nothing.
+    /// Their timelines as published; a site that is missing published none.
     pub free: &'a BTreeMap<SiteName, Timeline>,
-    /// Their results in benchmarks, where somebody said.
+    /// Their results in benchmarks, where the operator gave them.
     pub scores: &'a BTreeMap<SiteName, Scores>,
-    /// When they are ranked.
+    /// The time of the ranking.
     pub now: Timestamp,
 }
 
-/// What a job asks each site for.
+/// The reservation that a job requests of each site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SiteDemand {
-    /// When it may begin.
+    /// The window in which it may begin.
     pub window: StartWindow,
-    /// How far apart those of the components may begin.
+    /// The most time between the begins for different components.
     pub tolerance: DurationMs,
-    /// How long it lasts.
+    /// The length of the reservation.
     pub length: DurationMs,
 }
 
-/// When reservations for these starts may begin: so long before them that all can come to their
-/// gates, as far as there is time for that. Empty if it is too late.
+/// Returns the window in which reservations for these starts may begin: by the lead earlier, so
+/// that all components can come to their gates, as far as there is time for that. Empty if it is
+/// too late.
 pub(crate) fn begin_window(
     accepted: StartWindow,
     parameters: &JobParameters,
@@ -49,7 +50,7 @@ pub(crate) fn begin_window(
 }
 
 impl SiteDemand {
-    /// For these starts of a job of that wall time.
+    /// Builds the request for these starts of a job of that wall time.
     pub(crate) fn new(
         wall_time: DurationMs,
         window: StartWindow,
@@ -69,16 +70,16 @@ impl SiteDemand {
 }
 
 impl Job {
-    /// Whether it says how the sites that it asks are ranked.
+    /// Returns true if it says how the sites that it asks are ranked.
     pub fn ranks_sites(&self) -> bool {
         self.spec.run.preferences.is_some() && self.reservation_wish().is_some()
     }
 }
 
 impl JobSpec {
-    /// Puts the sites that it may ask, by component, in the order of its preferences, if it
-    /// accepts these starts, so far apart. Returns by component how they were ranked; nothing if
-    /// it has no preferences.
+    /// Sorts the sites that it may ask, by component, in the order of its preferences, for these
+    /// starts and this tolerance. Returns the ranking of each component; nothing if it has no
+    /// preferences.
     pub fn rank_candidates(
         &self,
         candidates: &mut [Vec<Placement>],
@@ -116,7 +117,7 @@ impl JobSpec {
     }
 }
 
-/// One look at all sites.
+/// The ranking of the sites of one component.
 #[derive(Clone, Copy)]
 struct SiteSurvey<'a> {
     preferences: &'a Preferences,
@@ -152,7 +153,7 @@ impl SiteSurvey<'_> {
             parameters,
             ..
         } = self;
-        // What it names as input has replicas and ways to the site, or it would be no candidate.
+        // Every input has replicas and links to the site, or the site would be no candidate.
         let known = (!placement.sources.is_empty()).then_some(placement.transfer_time);
         let nothing = Scores::new();
         let scores = outlook.scores.get(&placement.site).unwrap_or(&nothing);
@@ -169,7 +170,8 @@ impl SiteSurvey<'_> {
         }
     }
 
-    /// The earliest start of a reservation that the site's published time has room for.
+    /// Returns the earliest start of a reservation for which the site's published timeline has
+    /// room.
     fn expected(
         self,
         spec: &JobSpec,

@@ -1,5 +1,5 @@
-//! How a flexible job is divided over the sites that promise it a start (FlexCo): in which shape,
-//! and into which parts.
+//! The division of a flexible job over the sites that reserve processors for it (FlexCo): its
+//! shape, and its parts.
 
 use super::begin_window;
 use crate::job::parameters::JobParameters;
@@ -10,32 +10,32 @@ use crate::reserve::flexco::{FlexPlan, JobShape, MetaJob, SplitBounds};
 use crate::reserve::{PartReservation, SearchFailure, SearchState, StartWindow};
 use crate::units::{DurationMs, Timestamp};
 
-/// How often a job is divided anew that was refused what sites seemed to have free.
+/// Most divisions of a job whose requests are refused although sites seemed to have room.
 const TRIES: u32 = 5;
 
-/// How a flexible job was divided; into which parts its search says.
+/// The division of a flexible job; its search has the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JobSplit {
-    /// In which of its shapes: 0 as it is asked for.
+    /// The number of its shape: 0 as requested.
     pub shape: u32,
-    /// How often it had been refused, when it was divided so.
+    /// Number of refusals before this division.
     pub refused: u32,
-    /// If it is refused again, it has no start.
+    /// True if another refusal means that it has no start.
     pub is_last: bool,
 }
 
-/// Another division beside that which is promised.
+/// Another division, beside the one that has reservations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anew {
-    /// By part, and rank of its site: where it would go.
+    /// By part, and rank of its site: the placement.
     pub placements: Vec<Vec<Placement>>,
     /// The division.
     pub split: JobSplit,
 }
 
 impl Job {
-    /// What is to be divided, if it is flexible and is to be promised a start. Its times are those
-    /// of the reservations.
+    /// Returns the job to divide, if it is flexible and is to have reservations. Its times are
+    /// those of the reservations.
     pub fn divisible(&self, parameters: &JobParameters, now: Timestamp) -> Option<MetaJob> {
         let wish = self.reservation_wish()?;
         let window = begin_window(wish.window, parameters, now);
@@ -66,7 +66,8 @@ impl Job {
         })
     }
 
-    /// What is promised to a flexible job, and what may be divided anew within these starts.
+    /// Returns the present reservations of a flexible job, and the job to divide again within these
+    /// starts.
     pub(super) fn divided(&self, window: StartWindow) -> Option<(MetaJob, FlexPlan)> {
         let reservation = self.reservation.as_deref()?;
         let split = reservation.split?;
@@ -100,8 +101,8 @@ impl Job {
         ))
     }
 
-    /// The division in one of its shapes that is to be asked for next; `last`: if that is refused,
-    /// it has no start.
+    /// Returns the next division to request, in one of its shapes; `last`: if that is refused, it
+    /// has no start.
     pub(in crate::job) fn next_split(&self, shape: usize, last: bool) -> JobSplit {
         let before = self
             .reservation
@@ -120,7 +121,7 @@ impl Job {
     }
 }
 
-/// Whether sites did not grant what was asked for.
+/// Returns true if sites refused the request.
 pub(super) fn is_refused(reservation: &JobReservations) -> bool {
     match reservation.search.standing() {
         SearchState::Failed(failure) => match failure {
@@ -134,12 +135,12 @@ pub(super) fn is_refused(reservation: &JobReservations) -> bool {
 }
 
 impl JobReservations {
-    /// Whether a flexible job is to be divided anew after this refusal.
+    /// Returns true if a flexible job is to be divided anew after this refusal.
     pub(in crate::job) fn is_divided_anew(&self) -> bool {
         self.split.is_some_and(|split| !split.is_last) && is_refused(self)
     }
 
-    /// Another division holds from now on.
+    /// Takes over another division.
     pub(super) fn divide(&mut self, anew: Option<Anew>) {
         if let Some(Anew { placements, split }) = anew {
             self.placements = placements;

@@ -6,19 +6,19 @@ use crate::ids::ComponentIndex;
 use crate::placed::Placement;
 use crate::units::DurationMs;
 
-/// A component that nobody promises its processors.
+/// A component without a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreserved {
-    /// Which.
     pub component: ComponentIndex,
-    /// Where it is claimed first; it may be claimed elsewhere if nothing is idle there.
+    /// The placement where it is claimed first; it may be claimed elsewhere if nothing is idle
+    /// there.
     pub placement: Placement,
 }
 
 impl Unreserved {
-    /// Of these components those that are not reserved, each where it would go best. `reserved`
-    /// and `unreserved`: by component, where it would go that grants reservations, and that
-    /// grants none.
+    /// Chooses the components that are not reserved, each with its best placement. `reserved` and
+    /// `unreserved`: by component, placements at sites that grant reservations, and at sites that
+    /// grant none.
     pub(crate) fn choose(reserved: &[Vec<Placement>], unreserved: &[Vec<Placement>]) -> Vec<Self> {
         let all = reserved.iter().zip(unreserved).enumerate();
         let chosen = all.filter(|(_, (reserved, _))| reserved.is_empty());
@@ -45,8 +45,9 @@ impl Unreserved {
 }
 
 impl JobReservations {
-    /// How much later than promised the payloads may begin, so that each still has its whole wall
-    /// time: so long idle processors are looked for. Nothing if all of the job is reserved.
+    /// Returns how much later than the reserved start the payloads may begin, so that each still
+    /// has its whole wall time; idle processors are sought for that long. Zero if all of the job is
+    /// reserved.
     pub fn claims_for(&self) -> DurationMs {
         if self.claimed.is_empty() {
             return DurationMs::ZERO;

@@ -11,14 +11,14 @@ use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
 use crate::placement::search::{SiteChoice, PlacementSearch};
 
-/// Each component, the largest first, to the first site by name that has its files; else
-/// to the pair of execution and file site in the history table whose transfer is the
-/// shortest. A component without input goes where Worst-Fit would put it (vector CF-7).
+/// The Close-to-Files policy. It places each component, the largest first, on the first site by
+/// name that has its files; else on the pair of execution and file site in the history table whose
+/// transfer is the shortest. A component without input goes where Worst-Fit would put it (vector
+/// CF-7).
 #[derive(Debug, Clone, Copy)]
 pub struct CloseToFiles;
 
 impl CloseToFiles {
-    /// Its name.
     pub const NAME: &'static str = "close-to-files";
 }
 
@@ -53,8 +53,8 @@ impl Policy for CloseToFiles {
     }
 }
 
-/// A plan, and the pairs that the table gains by it: each site that files are brought to,
-/// with every site that holds them.
+/// Makes a plan, and lists the pairs that the table gains by it: each site that files are brought
+/// to, with every site that holds them.
 fn place(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
@@ -73,8 +73,8 @@ fn place(
     (outcome, brought)
 }
 
-/// `learned`: the pairs that this job adds to the table. Those after a component may use them,
-/// as published (vector CF-1); the table itself has them only once all are placed.
+/// Chooses a site. `learned` holds the pairs that this job adds to the table: later components may
+/// use them, as published (vector CF-1), but the table gets them only once all are placed.
 fn choose(
     search: &PlacementSearch<'_>,
     component: usize,

@@ -1,4 +1,4 @@
-//! Cluster Minimization: few sites, so that components talk within one (CM,
+//! Cluster Minimization: few sites, so that components communicate within one (CM,
 //! communication-aware placement).
 
 use std::cmp::Reverse;
@@ -13,13 +13,12 @@ use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
 use crate::placement::search::{SiteChoice, PlacementSearch};
 
-/// Sites by decreasing usable processors, an order that is kept; each component, the
-/// largest first, to the first of them that still takes it.
+/// The Cluster Minimization policy. It orders sites by decreasing usable processors, once, and
+/// places each component, the largest first, on the first of them that still takes it.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterMinimization;
 
 impl ClusterMinimization {
-    /// Its name.
     pub const NAME: &'static str = "cluster-minimization";
 }
 
@@ -37,7 +36,7 @@ impl Policy for ClusterMinimization {
         request: &PlacementRequest,
         context: &mut PlacementContext<'_>,
     ) -> Result<PlacementPlan, PlacementRefusal> {
-        // Of that order one component alone takes the site with the most left.
+        // A single component takes the site with the most left, as in that order.
         if let [_] = request.components() {
             return spread(request, context);
         }
@@ -46,7 +45,7 @@ impl Policy for ClusterMinimization {
     }
 }
 
-/// Site indexes by decreasing usable processors, equal ones by name.
+/// Orders site indexes by decreasing usable processors, equal ones by name.
 pub(super) fn by_usable(remaining: &Remaining) -> Vec<usize> {
     let left = remaining.processors();
     let mut order: Vec<usize> = (0..left.len()).collect();
@@ -54,10 +53,10 @@ pub(super) fn by_usable(remaining: &Remaining) -> Vec<usize> {
     order
 }
 
-/// Each component, the largest first, on the first site in this order that takes it.
+/// Places each component, the largest first, on the first site in this order that takes it.
 ///
 /// # Errors
-/// A component without a site; the context is as it was.
+/// A component has no site; the context is as it was.
 pub(super) fn in_order(
     search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,

@@ -1,10 +1,10 @@
-//! Cluster Minimization that knows the network: of the smallest sets of sites the one
-//! whose slowest link is the fastest, by what a message takes over it: latency and bandwidth,
-//! as measured or configured. The authors of CM and FCM name it as future work
-//! (communication-aware placement, section 6).
+//! Cluster Minimization that knows the network: of the smallest sets of sites it takes the one
+//! whose slowest link is the fastest, by the time of a message over it, from latency and bandwidth,
+//! measured or configured. The authors of CM and FCM name it as future work (communication-aware
+//! placement, section 6).
 //!
-//! A group is grown from each site first. That may miss the best one, since the fastest link
-//! of a site can lead away from it; so all sets are searched for a better one, within bounds.
+//! A group is grown from each site first. That may miss the best one, since the fastest link of a
+//! site can lead away from it; so all sets are searched for a better one, within bounds.
 
 use super::cluster_minimization::{by_usable, in_order};
 use super::flexible::{Bounds, FlexibleCandidate, place_flexible};
@@ -25,22 +25,20 @@ use crate::placement::split::split;
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectedClusterMinimization;
 
-/// Flexible Cluster Minimization over well connected sites: as many sites as without,
-/// and a placement exactly when there is one without.
+/// Flexible Cluster Minimization over well connected sites: as many sites as without, and a
+/// placement exactly when there is one without.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectedFlexibleClusterMinimization;
 
 impl ConnectedClusterMinimization {
-    /// Its name.
     pub const NAME: &'static str = "connected-cluster-minimization";
 }
 
 impl ConnectedFlexibleClusterMinimization {
-    /// Its name.
     pub const NAME: &'static str = "connected-flexible-cluster-minimization";
 }
 
-/// A search through sets of sites takes as long as so many plain decisions.
+/// The cost of a search through sets of sites, in plain decisions.
 const SEARCH: u32 = 30;
 
 impl Policy for ConnectedClusterMinimization {
@@ -80,7 +78,7 @@ impl Policy for ConnectedClusterMinimization {
     }
 }
 
-/// The sites that Cluster Minimization itself would combine.
+/// Returns the sites that Cluster Minimization itself would combine.
 fn unconnected(
     search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
@@ -104,8 +102,8 @@ fn unconnected(
     Some(group)
 }
 
-/// The best of all sets of at most as many sites as are known to do. A set takes the job if
-/// Cluster Minimization on its sites alone does.
+/// Returns the best of all sets with at most as many sites as are known to suffice. A set takes the
+/// job if Cluster Minimization on its sites alone does.
 fn best_of_all(
     search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
@@ -127,7 +125,7 @@ fn best_of_all(
     groups.best()
 }
 
-/// Whether each component, the largest first, finds a place on these sites.
+/// Returns true if each component, the largest first, finds a place on these sites.
 fn takes_all(search: &PlacementSearch<'_>, remaining: &mut Remaining, sites: &[usize]) -> bool {
     let mut taken = Vec::new();
     for &component in search.request.by_size() {
@@ -141,8 +139,8 @@ fn takes_all(search: &PlacementSearch<'_>, remaining: &mut Remaining, sites: &[u
     taken.len() == search.request.by_size().len()
 }
 
-/// The components, the largest first, on the sites of a group that begins with `seed`;
-/// where none of them takes one, the best connected site that does joins.
+/// Grows a group from `seed` by placing the components, the largest first; where no member takes
+/// one, the best connected site that does joins.
 fn gather(
     search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
@@ -158,7 +156,7 @@ fn gather(
         let remaining = &mut *context.remaining;
         let fits = |site: &usize| search.fits(index, *site, remaining);
         let mut site = group.sites.iter().copied().find(|site| fits(site));
-        // The seed takes the largest component, else another seed is the better one.
+        // The seed must take the largest component, or else another seed is better.
         if site.is_none() && !taken.is_empty() && group.sites.len() < most {
             let joined = group.grow(order.iter().copied().filter(|site| fits(site)), context.grid);
             site = group.sites.last().copied().filter(|_| joined);
@@ -200,7 +198,7 @@ impl Policy for ConnectedFlexibleClusterMinimization {
     }
 }
 
-/// The best connected of the smallest groups of candidates that take the total.
+/// Returns the best connected of the smallest groups of candidates that take the total.
 fn connect(candidates: &[FlexibleCandidate], bounds: Bounds, grid: &GridSnapshot) -> Vec<(usize, u32)> {
     let usable = |of: &[FlexibleCandidate]| of.iter().map(|c| c.usable).collect::<Vec<u32>>();
     let count = split(bounds.total, bounds.min, bounds.most, &usable(candidates)).len();
@@ -217,7 +215,7 @@ fn connect(candidates: &[FlexibleCandidate], bounds: Bounds, grid: &GridSnapshot
     joined.iter().zip(sizes).map(|(candidate, size)| (candidate.site, size)).collect()
 }
 
-/// A group of so many candidates, beginning with `seed`, that together take the total.
+/// Grows a group of `count` candidates from `seed` that takes the total together.
 fn enough(
     candidates: &[FlexibleCandidate],
     seed: &FlexibleCandidate,
@@ -231,7 +229,7 @@ fn enough(
         let members = group.sites.clone();
         let others = || candidates.iter().filter(|c| !members.contains(&c.site));
         let more = count - members.len() - 1;
-        // What the largest of the others add beside one that joins now.
+        // The most that the others add beside one that joins now.
         let beside = |joining: &FlexibleCandidate| {
             let rest = others().filter(|c| c.site != joining.site).take(more);
             rest.map(|c| u64::from(c.usable)).sum::<u64>()

@@ -19,13 +19,13 @@ use crate::placement::split::split;
 use crate::resources::Resources;
 use crate::units::Bytes;
 
-/// The total over the fewest sites that can take it, the largest first. Of allowed
-/// splits the first that fits, under Cluster Minimization.
+/// The Flexible Cluster Minimization policy. It splits the total over the fewest sites that can
+/// take it, the largest first. If the request lists splits, the first that fits is placed by
+/// Cluster Minimization.
 #[derive(Debug, Clone, Copy)]
 pub struct FlexibleClusterMinimization;
 
 impl FlexibleClusterMinimization {
-    /// Its name.
     pub const NAME: &'static str = "flexible-cluster-minimization";
 }
 
@@ -51,14 +51,14 @@ impl Policy for FlexibleClusterMinimization {
     }
 }
 
-/// A site that can take a component of the job, and the most that it can get there.
+/// A site that can take a component of the job, with the most that it can get there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FlexibleCandidate {
     pub(super) site: usize,
     pub(super) usable: u32,
 }
 
-/// What a split must keep.
+/// The bounds of a split.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) total: u32,
@@ -66,8 +66,8 @@ pub(super) struct Bounds {
     pub(super) most: usize,
 }
 
-/// Places a flexible request: `choose` gets the candidates, the largest first, and answers
-/// with sites and sizes, or with nothing if there is no split.
+/// Places a flexible request. `choose` gets the candidates, the largest first, and returns sites
+/// and sizes, or nothing if there is no split.
 ///
 /// # Errors
 /// No split fits now; the context is as it was.
@@ -90,10 +90,10 @@ pub(super) fn place_flexible(
     place_split(&search, context, rule, &total, bounds, choose)
 }
 
-/// What a flexible request asks for as a whole, and what its split must keep.
+/// Returns the total of a flexible request, and the bounds of its split.
 ///
 /// # Errors
-/// It is of another type.
+/// The request is of another type.
 pub(super) fn bounds_of(
     request: &PlacementRequest,
     context: &PlacementContext<'_>,
@@ -108,7 +108,7 @@ pub(super) fn bounds_of(
     Ok((total, bounds))
 }
 
-/// Splits a total over the sites that `choose` answers with, as for [`place_flexible`].
+/// Splits a total over the sites that `choose` returns, as for [`place_flexible`].
 ///
 /// # Errors
 /// No split fits now; the context is as it was.
@@ -155,7 +155,7 @@ fn place_shares(
     placements.collect()
 }
 
-/// The largest site, if it plainly takes the whole job: then no other is looked at.
+/// Returns the largest site if it plainly takes the whole job: then no other is looked at.
 fn takes_all(
     search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
@@ -168,7 +168,7 @@ fn takes_all(
     (whole && search.fits(0, site, context.remaining)).then_some(site)
 }
 
-/// The most of the total that a site takes.
+/// Returns the most of the total that a site takes.
 fn usable(
     search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
@@ -188,8 +188,8 @@ fn usable(
     with_room_for_input(search, context, site, most, total.processors)
 }
 
-/// Of `most` processors as many as the site has room for the chunks of. Which bytes of a file
-/// they will be is not known yet, so only a whole file counts as being there.
+/// Returns the most processors, up to `most`, for whose chunks the site has room. Their bytes of a
+/// file are not known yet, so only a whole file counts as being there.
 fn with_room_for_input(
     search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
@@ -221,8 +221,9 @@ fn with_room_for_input(
     })
 }
 
-/// The largest number up to `most` that fits, where all smaller ones do as well; but `most` itself
-/// may fit by itself: the chunk of all processors is the file, which may be there for its own sake.
+/// Returns the largest number up to `most` that fits. If a number fits, so do all smaller ones; but
+/// `most` itself may fit alone: the chunk of all processors is the file, which may be there for its
+/// own sake.
 fn largest(mut most: u32, fits: impl Fn(u32) -> bool) -> u32 {
     if fits(most) {
         return most;
@@ -251,8 +252,8 @@ fn candidates(
     candidates
 }
 
-/// Each allowed split in order of preference, as a non-fixed request on the first sites in this
-/// order that take it (vector FCM-17).
+/// Places the first allowed split that fits, in order of preference, as a non-fixed request on the
+/// first sites in this order that take it (vector FCM-17).
 ///
 /// # Errors
 /// No split fits now; the context is as it was.
@@ -284,7 +285,7 @@ fn no_split(bounds: Bounds, candidates: &[FlexibleCandidate]) -> Reason {
     Reason::NoSplit { total: bounds.total, min: bounds.min, sites: sites as u32, usable }
 }
 
-/// The nearest refusal: that no split fits, where any site could take part.
+/// Returns the refusal: that no split fits, if any site could take part.
 fn nearest(
     search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,

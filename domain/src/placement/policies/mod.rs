@@ -2,13 +2,13 @@
 
 use super::policy::Policy;
 
-/// Names each policy once: its file, and what in it is a policy.
+/// Names each policy once: its file, and the policies in it.
 macro_rules! policies {
     ($($file:ident: $($policy:ident),+;)+) => {
         $(pub(super) mod $file;)+
         $(pub use $file::{$($policy),+};)+
 
-        /// Every policy, in the order in which people are told of them.
+        /// All policies, in the order in which people see them.
         pub static POLICIES: &[&dyn Policy] = &[$($(&$policy),+),+];
     };
 }

@@ -1,5 +1,5 @@
-//! Multiple resource scheduling: every site says how far it is from what the job needs, over
-//! all that the job needs at once, and the nearest wins (MRS; see [`crate::bid`]).
+//! Multiple resource scheduling: every site says how far it is from what the job needs, over all
+//! resources at once, and the nearest wins (MRS; see [`crate::bid`]).
 
 use std::collections::BTreeSet;
 
@@ -20,13 +20,13 @@ use crate::placement::search::PlacementSearch;
 use crate::resources::MEMORY;
 use crate::units::{BitsPerSecond, Bytes, Mflops};
 
-/// Of the sites that can take a part of the job the nearest on its virtual map; what that has
-/// no room for goes to the others by what the data costs there, then by distance.
+/// The MRS policy. Of the sites that can take a part of the job it chooses the nearest on the job's
+/// virtual map; the rest of the job goes to the others, ordered by what the data costs there, then
+/// by distance.
 #[derive(Debug, Clone, Copy)]
 pub struct MultipleResources;
 
 impl MultipleResources {
-    /// Its name.
     pub const NAME: &'static str = "mrs";
 }
 
@@ -54,10 +54,10 @@ impl Policy for MultipleResources {
     }
 }
 
-/// Places a job by what every site has answered to it, by site index.
+/// Places a job by the answers of all sites, by site index.
 ///
 /// # Errors
-/// What they give does not cover it.
+/// The bids do not cover the job.
 pub(in crate::placement) fn place_answered(
     search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
@@ -81,7 +81,7 @@ pub(in crate::placement) fn place_answered(
     }
 }
 
-/// What every site answered to a job.
+/// The answers of all sites to a job.
 struct AnsweredRound<'a> {
     search: &'a PlacementSearch<'a>,
     answers: Vec<Result<Bid, Decline>>,
@@ -107,20 +107,20 @@ impl AnsweredRound<'_> {
         told.collect()
     }
 
-    /// The sites with room for any component, in the order in which they are taken.
+    /// Lists the sites with room for any component, in the order in which they are taken.
     fn takers(&self, remaining: &Remaining) -> Vec<usize> {
         let parts = || self.search.request.by_size().iter().rev().map(|part| *part as usize);
         self.order((0..self.answers.len()).filter(|site: &usize| parts().any(|part| self.search.fits(part, *site, remaining))))
     }
 
-    /// Those of these sites that bid, in the order in which they are taken.
+    /// Orders those of these sites that bid as they are taken.
     fn order(&self, sites: impl Iterator<Item = usize>) -> Vec<usize> {
         let bids: Vec<(usize, &Bid)> =
             sites.filter_map(|site| Some((site, self.answers[site].as_ref().ok()?))).collect();
         choose(&bids).into_iter().map(|at| bids[at].0).collect()
     }
 
-    /// Sites and sizes for a total that may be split.
+    /// Returns sites and sizes for a total that may be split.
     fn split(&self, candidates: &[FlexibleCandidate], bounds: Bounds) -> Vec<(usize, u32)> {
         let order = self.order(candidates.iter().map(|candidate| candidate.site));
         let taken: Vec<_> = order.iter().filter_map(|site: &usize| candidates.iter().find(|candidate| candidate.site == *site)).collect();
@@ -130,14 +130,14 @@ impl AnsweredRound<'_> {
     }
 }
 
-/// What each site answers to a job, by site index.
+/// Computes the answer of each site to a job, by site index.
 fn answers(search: &PlacementSearch<'_>, remaining: &Remaining) -> Vec<Result<Bid, Decline>> {
     let need = need_of(search);
     let sites = 0..search.grid.sites().len();
     sites.map(|site| bid(&need, &offer(search, site, free(remaining, site))?)).collect()
 }
 
-/// What is left at a site.
+/// Returns the amounts left at a site.
 fn free(remaining: &Remaining, site: usize) -> BidAmounts {
     BidAmounts {
         processors: remaining.processors()[site].into(),
@@ -147,12 +147,12 @@ fn free(remaining: &Remaining, site: usize) -> BidAmounts {
     }
 }
 
-/// What the job needs as a whole, with its data where it is.
+/// Returns the needs of the job as a whole, given where its data is.
 fn need_of(search: &PlacementSearch<'_>) -> BidNeed {
     BidNeed { source_potential: source_potential(search), ..need(search.request) }
 }
 
-/// What the job needs as a whole, wherever its data is.
+/// Returns the needs of the job as a whole, wherever its data is.
 pub(in crate::placement) fn need(request: &PlacementRequest) -> BidNeed {
     let mut amounts =
         BidAmounts { power: Mflops(request.gflops().saturating_mul(1_000)), ..BidAmounts::default() };
@@ -173,7 +173,8 @@ pub(in crate::placement) fn need(request: &PlacementRequest) -> BidNeed {
 
 pub(in crate::placement) const DISK: &str = "disk_mb";
 
-/// Potential of the site with the most of the job's data, of equal ones of the first by name.
+/// Returns the potential of the site with the most of the job's data, of equal ones the first by
+/// name.
 pub(in crate::placement) fn source_potential(search: &PlacementSearch<'_>) -> BitsPerSecond {
     let mut held = vec![0_u64; search.grid.sites().len()];
     for content in search.request.contents() {
@@ -186,7 +187,7 @@ pub(in crate::placement) fn source_potential(search: &PlacementSearch<'_>) -> Bi
     source.map_or(BitsPerSecond(0), |source| search.grid.potential(source))
 }
 
-/// What a site with so much free has for the job.
+/// Returns the means of a site with these free amounts.
 pub(in crate::placement) fn offer(
     search: &PlacementSearch<'_>,
     site: usize,
@@ -200,8 +201,8 @@ pub(in crate::placement) fn offer(
     })
 }
 
-/// How all that the job reads gets to a site, each content once, from where it arrives first.
-/// A link carries the lesser of what the one site sends and the other receives.
+/// Returns the route of each content that the job reads, from where it arrives first. A link
+/// carries the lesser of what one site sends and the other receives.
 fn routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<Route>, Decline> {
     let shape = search.grid.sites()[site].shape.as_ref();
     let Some(shape) = shape.filter(|_| !search.request.contents().is_empty()) else {
@@ -218,7 +219,8 @@ fn routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<Route>, Decli
     }).collect()
 }
 
-/// How much of a content the whole job reads: of a file that a flexible one reads in chunks, all.
+/// Returns the bytes of a content that the whole job reads: all of a file that a flexible one reads
+/// in chunks.
 fn size(request: &PlacementRequest, content: Content) -> Bytes {
     match request.total() {
         Some(_) => request.file_of(content).size,

@@ -1,4 +1,4 @@
-//! Worst-Fit: spread the load (KOALA, section 4.3).
+//! Worst-Fit: spreads the load (KOALA, section 4.3).
 
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
@@ -9,13 +9,12 @@ use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
 use crate::placement::search::{SiteChoice, PlacementSearch};
 
-/// Each component, the largest first, to the site with the most processors left;
-/// equal ones by name. Files come from where they arrive first.
+/// The Worst-Fit policy. It places each component, the largest first, on the site with the most
+/// processors left, of equal ones the first by name. Files come from where they arrive first.
 #[derive(Debug, Clone, Copy)]
 pub struct WorstFit;
 
 impl WorstFit {
-    /// Its name.
     pub const NAME: &'static str = "worst-fit";
 }
 
@@ -37,10 +36,10 @@ impl Policy for WorstFit {
     }
 }
 
-/// Each component, the largest first, on the site with the most left.
+/// Places each component, the largest first, on the site with the most left.
 ///
 /// # Errors
-/// A component without a site; the context is as it was.
+/// A component has no site; the context is as it was.
 pub(super) fn spread(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
@@ -50,9 +49,9 @@ pub(super) fn spread(
     })
 }
 
-/// Mostly the site with the most left is open to the component, and the decision
-/// costs one comparison for each of the others. Else every site that beats the
-/// best so far is looked at.
+/// Returns the site with the most left that takes the component. Usually the one with the most left
+/// does, and the decision costs one comparison for each of the others. Otherwise every site that
+/// beats the best so far is looked at.
 pub(super) fn most_remaining(
     search: &PlacementSearch<'_>,
     component: usize,

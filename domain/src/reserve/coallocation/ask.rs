@@ -1,4 +1,4 @@
-//! What a search asks of sites, and what it is told.
+//! The calls that a search makes to sites, and their outcomes.
 
 use crate::ids::SiteName;
 use crate::reserve::agreement::{ReservationAnswer, ReservationRequest, StartWindow};
@@ -8,73 +8,66 @@ use crate::units::Timestamp;
 
 use super::request::Coallocation;
 
-/// One thing to ask of one site, about the reservation with a serial.
+/// A call to a site, about the reservation with a serial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReservationCall {
-    /// A new reservation.
+    /// Makes a new reservation.
     Create {
-        /// Where.
+        /// The site that is called.
         site: SiteName,
-        /// Its serial, used for nothing before.
+        /// The serial, used for nothing before.
         serial: Serial,
-        /// For which part, by index.
+        /// The part that it is for, by index.
         part: usize,
-        /// When it may start.
+        /// The starts that are accepted.
         window: StartWindow,
     },
-    /// Another start for a reservation, or another owner: then processors and duration become
+    /// Gives a reservation another start, or another owner: then processors and duration become
     /// those that the new owner needs.
     Modify {
-        /// Where.
+        /// The site that is called.
         site: SiteName,
-        /// Its serial.
         serial: Serial,
-        /// For which part it is to be.
+        /// The part that it is to be for.
         part: usize,
-        /// When it may start.
+        /// The starts that are accepted.
         window: StartWindow,
     },
-    /// Whether a reservation is still there.
+    /// Checks if a reservation is still there.
     Check {
-        /// Where.
+        /// The site that is called.
         site: SiteName,
-        /// Its serial.
         serial: Serial,
     },
-    /// To keep a reservation for good.
+    /// Confirms a reservation.
     Confirm {
-        /// Where.
+        /// The site that is called.
         site: SiteName,
-        /// Its serial.
         serial: Serial,
     },
-    /// To give a reservation up; it counts as done, too, if there is none any more.
+    /// Cancels a reservation; also done if there is none any more.
     Cancel {
-        /// Where.
+        /// The site that is called.
         site: SiteName,
-        /// Its serial.
         serial: Serial,
     },
 }
 
-/// What became of an [`ReservationCall`].
+/// The outcome of an [`ReservationCall`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReservationOutcome {
-    /// Created or modified: it starts then.
-    Granted {
-        /// When.
-        start: Timestamp,
-    },
+    /// Created or modified, with this start.
+    Granted { start: Timestamp },
     /// Checked, confirmed or cancelled.
     Done,
     /// Not created, or not modified and still as it was. `next`: T_next, if the site said so.
     Refused {
-        /// From when on the same may be granted.
+        /// The time from which on the same may be granted.
         next: Option<Timestamp>,
     },
-    /// There is no such reservation any more, perhaps by what was asked.
+    /// The reservation is gone, perhaps by this call.
     Lost {
-        /// From when on the same may be granted, if the site said so.
+        /// The time from which on the same may be granted, if the site said so.
         next: Option<Timestamp>,
     },
 }
@@ -92,7 +85,6 @@ impl From<ReservationAnswer> for ReservationOutcome {
 }
 
 impl ReservationCall {
-    /// The site that is asked.
     pub fn site(&self) -> &SiteName {
         match self {
             ReservationCall::Create { site, .. }
@@ -103,8 +95,8 @@ impl ReservationCall {
         }
     }
 
-    /// What counts as its outcome if the site refuses to do it, or never answers. What it may
-    /// have done all the same is nobody's, and found by its tag.
+    /// Returns the outcome to assume if the site refuses the call, or never answers. If the site
+    /// acted all the same, its reservation belongs to nobody, and is found by its tag.
     pub fn without_answer(&self) -> ReservationOutcome {
         match self {
             ReservationCall::Create { .. } => ReservationOutcome::Refused { next: None },
@@ -115,8 +107,8 @@ impl ReservationCall {
         }
     }
 
-    /// What a site says to it that keeps its reservations in a ledger, and is asked once, in turn.
-    /// `expires`: until when a new one is kept unconfirmed.
+    /// Makes the call to a site that keeps its reservations in a ledger, and is called once, in
+    /// turn. `expires`: the end of a new offer, unless it is confirmed.
     pub fn answered_by(
         &self,
         ledger: &mut ReservationLedger<Serial>,

@@ -1,5 +1,5 @@
-//! Augmenting paths (the broker's paper, section 3.2.3): who could go elsewhere so that a part
-//! without a reservation gets one.
+//! Augmenting paths (the broker's paper, section 3.2.3): the parts that could go elsewhere so that
+//! a part without a reservation gets one.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,25 +9,25 @@ use crate::ids::SiteName;
 /// An augmenting path {J1, R1, ..., Jn, Rn}, n >= 2 (Algorithm 2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
-    /// {J1, ..., Jn-1}: each could use the site that the next one holds.
+    /// {J1, ..., Jn-1}: each could use the site at which the next one has its reservation.
     pub takers: Vec<usize>,
-    /// Jn, which could use a site that it does not hold.
+    /// Jn, which could use a site where it has no reservation.
     pub last: usize,
     /// Rn, that site.
     pub end: SiteName,
 }
 
-/// What is known of parts and sites while paths are looked for.
+/// The known parts and sites during a search for paths.
 pub(super) struct Matching<'a> {
     pub(super) parts: &'a [CoallocationPart],
-    /// The site at which each part holds a reservation within the window.
+    /// The site at which each part has a reservation within the window.
     pub(super) held: Vec<Option<&'a SiteName>>,
     /// The sites with any reservation of this request, also outside the window.
     pub(super) ours: BTreeSet<&'a SiteName>,
 }
 
 impl Matching<'_> {
-    /// Whether some other part holds a reservation at a site that this one can use (Step 13).
+    /// Returns true if some other part has a reservation at a site that this one can use (Step 13).
     pub(super) fn may_be_augmented(&self, part: usize) -> bool {
         let mut others = self
             .held
@@ -39,8 +39,8 @@ impl Matching<'_> {
         })
     }
 
-    /// A shortest path from a part, sites in rank order and holders in job order. A site that
-    /// holds a reservation of this request is an end only if no path ends at one that does not.
+    /// Finds a shortest path from a part, with sites in rank order and holders in job order. A site
+    /// with a reservation of this request is an end only if no path ends at a site without one.
     pub(super) fn path(&self, part: usize) -> Option<Path> {
         self.search(part, |site| !self.ours.contains(site))
             .or_else(|| self.search(part, |_| true))
@@ -52,7 +52,8 @@ impl Matching<'_> {
         let mut queue = VecDeque::from([from]);
         while let Some(part) = queue.pop_front() {
             for site in &self.parts[part].sites {
-                // What the first one can use refused it, and a holder gains nothing at its own.
+                // The sites that the first part can use refused it, and a holder gains nothing at
+                // its own.
                 if part != from && self.held[part] != Some(site) && is_end(site) {
                     return Some(walk_back(&before, part, site));
                 }

@@ -1,5 +1,5 @@
 //! Reservations that are made while the sites are ranked (the broker's paper, section 3.1), for a
-//! job of one part: of those that are granted the best is kept, and the others go back.
+//! job of one part: the best that is granted is kept, and the others are cancelled.
 
 use super::ask::{ReservationCall, ReservationOutcome};
 use super::search::{PartReservation, ReservationSearch, SearchFailure, SearchStep};
@@ -7,22 +7,22 @@ use super::steps::ReservedStart;
 use crate::reserve::agreement::StartWindow;
 use crate::reserve::candidates::{CandidateState, Ranking, ReservationCandidate};
 
-/// What is asked while sites are ranked.
+/// The call that is made while sites are ranked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probing {
-    /// A new reservation, at the site of this rank.
+    /// Makes a new reservation, at the site of this rank.
     Create(usize),
-    /// The last one that was granted came out wrong and is given up; then the site of that rank is
-    /// asked.
+    /// Cancels the last one that was granted, because its start is wrong; the site of that rank is
+    /// next.
     Cancel(usize),
-    /// The first of those that were granted, which is the best, is to be kept.
+    /// Confirms the first of those that were granted, which is the best.
     Confirm,
-    /// The best is kept: the last of the others is given up.
+    /// Cancels the last of the others, after the best was confirmed.
     Release,
 }
 
 impl ReservationSearch {
-    /// How its sites are ranked, if they are by what they grant.
+    /// The ranking of its sites, if they are ranked by what they grant.
     pub fn probes(&self) -> Option<&Ranking> {
         match self.job.rankings.as_slice() {
             [ranking] if self.job.parts.len() == 1 => Some(ranking),
@@ -34,7 +34,7 @@ impl ReservationSearch {
         self.job.rankings.first_mut()?.candidates.get_mut(rank)
     }
 
-    /// The starts that the site of this rank is asked for.
+    /// Returns the starts that the site of this rank is asked for.
     fn window_to_probe(&self, rank: usize) -> StartWindow {
         let accepted = self.job.window;
         let known = self
@@ -45,7 +45,7 @@ impl ReservationSearch {
         })
     }
 
-    /// Asks the sites from this rank on, until enough have granted what is wanted.
+    /// Calls the sites from this rank on, until enough have granted what is wanted.
     pub(super) fn probe(&mut self, rank: usize, granted: Vec<PartReservation>) {
         let most = self.probes().map_or(1, |ranking| ranking.most.max(1)) as usize;
         let all = self.job.parts.first().map_or(0, |part| part.sites.len());
@@ -59,7 +59,7 @@ impl ReservationSearch {
                 };
                 return;
             }
-            // As soon as the input is there it could be.
+            // Notes the time at which the input could be there.
             self.note(Some(window.earliest));
             self.candidate_mut(rank)
                 .into_iter()
@@ -69,7 +69,7 @@ impl ReservationSearch {
         self.choose(granted);
     }
 
-    /// The best comes first.
+    /// Sorts the granted reservations, the best first.
     fn choose(&mut self, mut granted: Vec<PartReservation>) {
         let order = self.probes().map(Ranking::best_first).unwrap_or_default().0;
         let sites = self
@@ -180,7 +180,7 @@ impl ReservationSearch {
         }
     }
 
-    /// What is lost when it is to be kept makes way to the next best.
+    /// Falls back to the next best, if the best is gone when it is to be confirmed.
     fn on_best_confirmed(
         &mut self,
         mut granted: Vec<PartReservation>,
@@ -220,7 +220,7 @@ impl ReservationSearch {
         }
     }
 
-    /// The best is held, and the others go back.
+    /// Cancels the others, after the best was confirmed.
     fn let_go(&mut self, granted: Vec<PartReservation>) {
         self.step = if granted.is_empty() {
             SearchStep::Confirmed

@@ -1,4 +1,4 @@
-//! What is to be co-allocated.
+//! The request of a co-allocation.
 
 use std::cmp::Reverse;
 
@@ -10,41 +10,39 @@ use crate::reserve::candidates::Ranking;
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
-/// One part of a job, which gets one reservation: a "job" of the paper.
+/// A part of a job, which gets one reservation: a "job" of the paper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoallocationPart {
-    /// Which component it is.
+    /// The component that it is.
     pub component: ComponentIndex,
-    /// What it needs.
     pub resources: Resources,
-    /// For how long.
     pub length: DurationMs,
     /// The sites that can run it, the best first.
     pub sites: Vec<SiteName>,
-    /// It starts so much after the common start (the paper's future work); zero for all
-    /// is the published algorithm.
+    /// Time from the common start to its own start (the paper's future work); zero for all is the
+    /// published algorithm.
     pub offset: DurationMs,
 }
 
 /// A job that is to be co-allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coallocation {
-    /// Its parts, in the order in which they are served: see [`largest_first`].
+    /// The parts, in the order in which they are served: see [`largest_first`].
     pub parts: Vec<CoallocationPart>,
     /// [Te, Tl]: the starts that the user accepts.
     pub window: StartWindow,
-    /// How far apart the starts may be: eps.
+    /// The largest distance between two starts: eps.
     pub tolerance: DurationMs,
     /// The least step by which the search moves on; at least 1 ms.
     pub unit: DurationMs,
-    /// How many windows are tried at most.
+    /// The most windows that are tried.
     pub windows_max: u32,
-    /// By part: how its sites were put in order. None: nobody said by what. Those of a single part
-    /// are all asked, or the best, and what they grant decides.
+    /// The ranking of the sites, by part. None: the order has no known reason. With a single part
+    /// all sites are asked, or the best, and what they grant decides.
     pub rankings: Vec<Ranking>,
 }
 
-/// Why a job cannot be co-allocated, whatever the sites answer.
+/// The reason why a job cannot be co-allocated, whatever the sites answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidCoallocation {
     /// There is nothing to reserve.
@@ -87,8 +85,8 @@ impl Coallocation {
     }
 }
 
-/// Puts parts into the order in which they are best served: most processors, most memory, longest
-/// (section 3.3.4); equal ones as they were. `memory`: the name under which memory is counted.
+/// Sorts parts into the order in which they are best served: most processors, most memory, longest
+/// (section 3.3.4); equal ones stay as they were. `memory`: the name under which memory is counted.
 pub fn largest_first(parts: &mut [CoallocationPart], memory: &str) {
     parts.sort_by_key(|part| {
         let resources = &part.resources;

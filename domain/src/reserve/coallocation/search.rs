@@ -1,4 +1,4 @@
-//! The search itself: one state, one question due, one outcome recorded.
+//! The search itself: a state, the call that is due, and the outcome that is recorded.
 
 use super::ask::{ReservationCall, ReservationOutcome};
 use super::paths::Path;
@@ -9,157 +9,155 @@ use crate::reserve::agreement::StartWindow;
 use crate::reserve::tag::Serial;
 use crate::units::Timestamp;
 
-/// A reservation that a part holds.
+/// A reservation of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartReservation {
-    /// Where.
+    /// The site that keeps it.
     pub site: SiteName,
-    /// Its serial.
     pub serial: Serial,
-    /// When it starts.
     pub start: Timestamp,
 }
 
-/// Why a search ended without a co-allocation; nothing of it is left at any site.
+/// The reason why a search ended without a co-allocation; nothing of it is left at any site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SearchFailure {
     /// Some part can never be reserved anywhere: no site named a later start.
     Never,
     /// No common start up to the latest that is accepted.
     NoCommonStart,
-    /// So many windows were tried as the request allows.
+    /// All windows that the request allows were tried.
     WindowsTried,
-    /// A reservation was gone when all were there. To try again is worth while, later.
+    /// A reservation was gone when all were there. A later try is worth while.
     LostAtTheEnd,
-    /// It was given up ([`ReservationSearch::give_up`]).
+    /// The search was given up ([`ReservationSearch::give_up`]).
     GivenUp,
 }
 
-/// How a search stands.
+/// The standing of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchState {
-    /// A site has to be asked.
+    /// A site has to be called.
     Asks(ReservationCall),
     /// Each part has a confirmed reservation ([`ReservationSearch::reserved`]).
     Confirmed,
-    /// There is none, and nothing is left to release.
+    /// The search has failed, and nothing is left to cancel.
     Failed(SearchFailure),
 }
 
-/// One co-allocation under way.
+/// A co-allocation under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationSearch {
-    /// What was asked for.
+    /// The request.
     pub job: Coallocation,
     /// [te, tl], for an offset of zero.
     pub window: StartWindow,
-    /// How many windows were tried, with the present one.
+    /// The number of windows tried, with the present one.
     pub windows_tried: u32,
-    /// By part.
+    /// The reservations, by part.
     pub held: Vec<Option<PartReservation>>,
     /// A: parts without a reservation in the window.
     pub unplaced: Vec<usize>,
     /// The earliest T_next that was named in this window; `None`: infinite.
     pub best: Option<Timestamp>,
-    /// What a site is being asked for.
+    /// The step with the call that is due.
     pub step: SearchStep,
     /// The last serial that was used.
     pub serials: u32,
-    /// It ends once the outcome of what is being asked is recorded.
+    /// True if the search ends with the outcome of the call under way.
     pub given_up: bool,
 }
 
-/// What a site is being asked for; what is asked follows from it.
+/// A step of the search. The call that is due follows from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchStep {
-    /// Sites are ranked by what they grant.
+    /// Ranks sites by what they grant.
     Rank {
-        /// What they granted, and is not chosen.
+        /// The reservations granted, of which none is chosen yet.
         granted: Vec<PartReservation>,
-        /// What is asked.
+        /// The call that is made.
         at: Probing,
     },
-    /// Steps 5 to 12: a reservation for a part.
+    /// Steps 5 to 12: seeks a reservation for a part.
     Place {
-        /// Which.
+        /// The index of the part.
         part: usize,
-        /// What is asked for it.
+        /// The call that is made for it.
         at: Placing,
         /// The earliest T_next among its sites.
         refused: Option<Timestamp>,
     },
-    /// Steps 14 to 18: a path for a part of A.
+    /// Steps 14 to 18: follows a path for a part of A.
     Augment {
-        /// The one that comes so far in A.
+        /// The place of the part in A.
         turn: usize,
-        /// What is asked for it.
+        /// The call that is made for it.
         at: Augmenting,
     },
-    /// Is the last of these still there?
+    /// Checks if the last of these is still there.
     Check {
-        /// Those that were not asked about.
+        /// Those that are not checked.
         left: Vec<PartReservation>,
     },
-    /// Is the last of these kept?
+    /// Confirms the last of these.
     Confirm {
         /// Those that are not confirmed.
         left: Vec<PartReservation>,
     },
-    /// The last of these is cancelled, after a failure.
+    /// Cancels the last of these, after a failure.
     Release {
         /// Those that are not cancelled.
         left: Vec<PartReservation>,
-        /// Why.
         failure: SearchFailure,
     },
-    /// Nothing is left to ask: each part has its reservation.
+    /// Nothing is left to do: each part has its reservation.
     Confirmed,
 }
 
-/// What is asked for a part in its turn.
+/// The call that is made for a part in its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placing {
-    /// What it has is too early and is moved.
+    /// Moves its reservation, which is too early.
     Move(PartReservation),
-    /// What did not move or came out wrong is given up; then the site of that rank is asked.
+    /// Cancels a reservation that did not move or has a wrong start; then the site of that rank is
+    /// called.
     Cancel {
-        /// What.
+        /// The reservation to cancel.
         old: PartReservation,
         /// The rank of that site.
         rank: usize,
     },
-    /// A new one, at the site of this rank.
+    /// Makes a new one, at the site of this rank.
     Create(usize),
 }
 
-/// What is asked along an augmenting path.
+/// The call that is made along an augmenting path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Augmenting {
-    /// The last part of the path gets a reservation at its end.
+    /// Makes a reservation for the last part of the path, at its end.
     Create(Path),
-    /// The giver has another now, and what it had goes to the taker.
+    /// Hands a reservation to the taker; the giver has another now.
     HandOver {
         /// {J1, ...}, who are to take over after that.
         rest: Vec<usize>,
-        /// Who gets it.
+        /// The part that gets it.
         taker: usize,
-        /// Who had it.
+        /// The part that had it.
         giver: usize,
-        /// What it is.
+        /// The reservation.
         carried: PartReservation,
     },
-    /// A reservation that found no taker is given up.
+    /// Cancels a reservation that found no taker.
     Cancel(PartReservation),
 }
 
 impl ReservationSearch {
-    /// Starts to look, in the first window (Step 1). The request is taken as checked
-    /// ([`Coallocation::check`]).
+    /// Begins a search, in the first window (Step 1). The request has passed
+    /// [`Coallocation::check`].
     pub fn new(job: Coallocation) -> Self {
         Self::after(job, Serial(0))
     }
 
-    /// The same for a job that has used the serials up to `last`.
+    /// Begins a search for a job that has used the serials up to `last`.
     pub fn after(job: Coallocation, last: Serial) -> Self {
         let StartWindow { earliest, latest } = job.window;
         let window = StartWindow::new(earliest, (earliest + job.tolerance).min(latest));
@@ -176,7 +174,7 @@ impl ReservationSearch {
             given_up: false,
         };
         if search.probes().is_some() {
-            // Each site is asked for the earliest start of all that are accepted.
+            // Each site is asked for the earliest of all accepted starts.
             search.window = search.job.window;
             search.probe(0, Vec::new());
         } else {
@@ -185,13 +183,13 @@ impl ReservationSearch {
         search
     }
 
-    /// What each part holds, in the order of the request.
+    /// The reservation of each part, in the order of the request.
     pub fn reserved(&self) -> &[Option<PartReservation>] {
         &self.held
     }
 
-    /// Every reservation that the search is answerable for: beside [`ReservationSearch::reserved`] one that
-    /// changes hands or is given up, or those among which it has yet to choose.
+    /// Lists every reservation that the search answers for: those of [`ReservationSearch::reserved`], one that
+    /// changes hands or is being cancelled, and those among which it has yet to choose.
     pub fn owned(&self) -> impl Iterator<Item = &PartReservation> {
         let between: &[PartReservation] = match &self.step {
             SearchStep::Place {
@@ -222,8 +220,8 @@ impl ReservationSearch {
         self.held.iter().flatten().chain(between)
     }
 
-    /// Nobody wants it any more, or its time is over: it ends when the outcome of what is being
-    /// asked has been recorded, and what was confirmed is released.
+    /// Gives the search up, because nobody wants it any more, or its time is over. It ends with the
+    /// outcome of the call under way, and what was confirmed is cancelled.
     pub fn give_up(&mut self) {
         self.given_up = true;
         if self.step == SearchStep::Confirmed {
@@ -231,7 +229,7 @@ impl ReservationSearch {
         }
     }
 
-    /// What was confirmed is confirmed once more: that was long ago.
+    /// Confirms the reservations once more, because the last time was long ago.
     pub fn confirm_again(&mut self) {
         if self.step == SearchStep::Confirmed {
             self.step = SearchStep::Confirm {
@@ -240,7 +238,7 @@ impl ReservationSearch {
         }
     }
 
-    /// What is to be done next. It follows from the state alone.
+    /// Returns what is to be done next. It follows from the state alone.
     pub fn standing(&self) -> SearchState {
         let last = |left: &[PartReservation], ask: fn(SiteName, Serial) -> ReservationCall| {
             left.last()
@@ -277,7 +275,7 @@ impl ReservationSearch {
         }
     }
 
-    /// Asks until the search has ended.
+    /// Makes calls until the search has ended.
     pub fn run(
         &mut self,
         mut ask: impl FnMut(&Coallocation, &ReservationCall) -> ReservationOutcome,
@@ -293,7 +291,8 @@ impl ReservationSearch {
         }
     }
 
-    /// The outcome of what [`ReservationSearch::standing`] asks. After the end it changes nothing.
+    /// Records the outcome of the call that [`ReservationSearch::standing`] asks for. After the end it changes
+    /// nothing.
     pub fn record(&mut self, outcome: ReservationOutcome) {
         match std::mem::replace(&mut self.step, SearchStep::Confirmed) {
             SearchStep::Rank { granted, at } => self.on_ranked(granted, at, outcome),

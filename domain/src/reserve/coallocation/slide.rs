@@ -1,12 +1,13 @@
-//! Where the window goes next (Steps 19 to 22 of Algorithm 1).
+//! The next window of a search (Steps 19 to 22 of Algorithm 1).
 
 use super::request::Coallocation;
 use super::search::SearchFailure;
 use crate::reserve::agreement::StartWindow;
 use crate::units::{DurationMs, Timestamp};
 
-/// The window after this one: it ends at the earliest T_next that was named, but at least one
-/// unit later than now, and never after the latest start. That of the latest start is the last.
+/// Returns the window after this one. It ends at the earliest T_next that was named, but at least
+/// one unit later than now, and never after the latest start. The window that ends there is the
+/// last.
 pub(super) fn next_window(
     job: &Coallocation,
     window: StartWindow,

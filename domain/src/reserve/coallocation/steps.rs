@@ -1,4 +1,4 @@
-//! The steps of Algorithms 1 and 2: what each asks, and what follows from the outcome.
+//! The steps of Algorithms 1 and 2: the call of each, and what follows from its outcome.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use crate::reserve::agreement::StartWindow;
 use crate::reserve::tag::Serial;
 use crate::units::Timestamp;
 
-/// What an outcome says of a reservation that was to start within some window.
+/// The meaning of an outcome for a reservation that was to start within some window.
 pub(super) enum ReservedStart {
     Right(Timestamp),
-    /// The site broke the protocol: the start is not one that was asked for.
+    /// The site broke the protocol: it named a start that was not accepted.
     Wrong(Timestamp),
     /// There is no such reservation, or it is as it was.
     None {
@@ -81,17 +81,17 @@ impl ReservationSearch {
         }
     }
 
-    /// [te, tl] for a part.
+    /// Returns [te, tl] for a part.
     fn window_of(&self, part: usize) -> StartWindow {
         self.window.later_by(self.job.parts[part].offset)
     }
 
-    /// T_next of a part as a common start.
+    /// Converts T_next of a part to a common start.
     fn common(&self, part: usize, next: Option<Timestamp>) -> Option<Timestamp> {
         next.map(|next| next - self.job.parts[part].offset)
     }
 
-    /// best = min(best, T_next).
+    /// Sets best = min(best, T_next).
     pub(super) fn note(&mut self, next: Option<Timestamp>) {
         self.best = earlier(self.best, next);
     }
@@ -209,7 +209,7 @@ impl ReservationSearch {
         Serial(self.serials)
     }
 
-    /// Step 13: paths are worth while only if each part in A may get one.
+    /// Step 13: looks for paths only if each part in A may get one.
     fn on_all_placed(&mut self) {
         let matching = self.matching();
         if self
@@ -283,7 +283,8 @@ impl ReservationSearch {
         }
     }
 
-    /// A hand-over leaves the start as it is, unless the two start at different offsets.
+    /// Returns the window of a hand-over. It keeps the start, unless the two parts have different
+    /// offsets.
     fn window_to_take(&self, taker: usize, giver: usize, carried: &PartReservation) -> StartWindow {
         if self.job.parts[taker].offset == self.job.parts[giver].offset {
             StartWindow::exactly(carried.start)
@@ -346,8 +347,8 @@ impl ReservationSearch {
         }
     }
 
-    /// Steps 4 to 7 of Algorithm 2. What could not be handed over is given up: its giver has
-    /// another already, and nobody may hold two.
+    /// Steps 4 to 7 of Algorithm 2. A reservation that could not be handed over is cancelled: its
+    /// giver has another already, and no part may have two.
     fn on_handed_over(
         &mut self,
         rest: Vec<usize>,
@@ -415,7 +416,7 @@ impl ReservationSearch {
         }
     }
 
-    /// Whether a reservation is there; if not, all are released: all or nothing.
+    /// Returns true if a reservation is there; else releases all: all or nothing.
     fn is_kept(&mut self, asked: Option<PartReservation>, outcome: ReservationOutcome) -> bool {
         let is_kept = matches!(
             outcome,
@@ -433,12 +434,12 @@ impl ReservationSearch {
         is_kept
     }
 
-    /// The first part's last: they are asked about from the end.
+    /// Lists all reservations, the first part's last: they are called from the end.
     pub(super) fn all_held(&self) -> Vec<PartReservation> {
         self.held.iter().flatten().rev().cloned().collect()
     }
 
-    /// Gives up all that is held, in the order of the parts.
+    /// Cancels all reservations, in the order of the parts.
     pub(super) fn release(&mut self, failure: SearchFailure) {
         let mut left: Vec<PartReservation> = self.owned().cloned().collect();
         left.reverse();
@@ -451,7 +452,7 @@ fn placing(part: usize, at: Placing, refused: Option<Timestamp>) -> SearchStep {
     SearchStep::Place { part, at, refused }
 }
 
-/// What a giver had goes to the last of the takers; `None`: there is none.
+/// Hands what a giver had to the last of the takers; `None`: there is none.
 fn hand_over(mut takers: Vec<usize>, giver: usize, carried: PartReservation) -> Option<Augmenting> {
     let taker = takers.pop()?;
     Some(Augmenting::HandOver {

@@ -1,4 +1,4 @@
-//! What a site says of its free time, and no more.
+//! The part of a site's free time that rescheduling has to know.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -8,24 +8,24 @@ use crate::reserve::timeline::{Amounts, FOREVER, Kinds, KindsError, Span, Timeli
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
-/// From some instant on so much is free.
+/// The processors that are idle from some instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Idle {
-    /// From when on.
+    /// The time from which on.
     pub at: Timestamp,
-    /// Processors.
+    /// The idle processors.
     pub processors: u32,
-    /// Of something there is more than before.
+    /// True if more of some kind is free than before.
     pub gains: bool,
 }
 
-/// What a site says of its free time.
+/// The free time of a site, as it publishes it.
 pub trait FreeTime {
-    /// The most processors, up to all of them, whose portion of `of` is free all through the
-    /// span.
+    /// Returns the most processors, up to all of them, whose portion of `of` is free all through
+    /// the span.
     fn offered(&self, span: Span, of: &Resources) -> u32;
 
-    /// What is free at each instant of the span, from its beginning on.
+    /// Lists what is free at each instant of the span, from its beginning on.
     fn idle(&self, span: Span) -> Vec<Idle>;
 }
 
@@ -51,14 +51,14 @@ impl FreeTime for Timeline {
     }
 }
 
-/// A site of which so many processors can be had at a time at most, and none before some instant.
+/// A site that gives a limited number of processors at a time, and none before some instant.
 #[derive(Debug)]
 pub struct AtMost {
-    /// What is free there.
+    /// The free time there.
     pub time: Timeline,
-    /// So many.
+    /// The most processors that it gives.
     pub processors: u32,
-    /// Input has to be there.
+    /// The time when the input is there.
     pub from: Timestamp,
 }
 
@@ -123,7 +123,8 @@ impl FreeTime for (&Kinds, &[TimelineSlot]) {
     }
 }
 
-/// From when on which slot has most processors, and how many; of equal ones the last.
+/// Lists, from each time on, the slot with most processors, and their number; of equal ones the
+/// last.
 fn steps(
     slots: impl Iterator<Item = (Span, u32)>,
     span: Span,
@@ -158,8 +159,8 @@ fn steps(
     steps
 }
 
-/// The timeline of a site that published these slots of all that it has, from an instant on. What
-/// it did not publish is taken.
+/// Builds the timeline of a site that published these slots of all that it has, from an instant on.
+/// What it did not publish is taken.
 ///
 /// # Errors
 /// The site has more kinds of resource, or more of one, than can be planned with.
@@ -171,8 +172,8 @@ pub fn published(
     let mut timeline = Timeline::new(from, total)?;
     let all = timeline.amounts(total)?;
     timeline.book(Span::new(from, FOREVER), &all);
-    // The slot of most processors counts at each instant: the shortest one, which knows best what
-    // is free of the other kinds.
+    // The slot of most processors counts at each instant. It is the shortest one, which knows best
+    // what is free of the other kinds.
     let spans = slots.iter().map(|slot| (slot.span, slot.free.processors));
     let steps = steps(spans, Span::new(from, FOREVER));
     let ends = steps.iter().skip(1).map(|(at, _)| *at).chain([FOREVER]);
@@ -185,7 +186,7 @@ pub fn published(
     Ok(timeline)
 }
 
-/// The most processors whose portion of `of` is in `free`.
+/// Returns the most processors whose portion of `of` is in `free`.
 fn most(kinds: &Kinds, free: &Amounts, of: &Resources) -> u32 {
     let processors = free.whole_processors().min(of.processors);
     if of.others.is_empty() {

@@ -1,10 +1,10 @@
-//! How a job fared (FlexCo, section 5.1).
+//! A measure of how a job fared (FlexCo, section 5.1).
 
 use crate::units::DurationMs;
 
-/// max(1, (wait + run) / max(run, threshold)): how much longer a job took than alone; the
-/// threshold keeps very short jobs from counting for everything. `run` includes the overhead of
-/// a network. At least 1.
+/// Computes max(1, (wait + run) / max(run, threshold)): how much longer a job took than alone. The
+/// threshold keeps very short jobs from counting for everything. `run` includes the overhead of a
+/// network. At least 1.
 pub fn bounded_slowdown(wait: DurationMs, run: DurationMs, threshold: DurationMs) -> f64 {
     let least = run.max(threshold).max(DurationMs(1));
     ((wait + run).0 as f64 / least.0 as f64).max(1.0)

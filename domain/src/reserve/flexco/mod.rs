@@ -1,11 +1,11 @@
-//! Flexible co-allocation: jobs over several sites whose parts start at exactly the same time,
-//! and that move as the sites' plans change (FlexCo; M. Netto and R. Buyya, 2007).
+//! Flexible co-allocation: jobs over several sites whose parts start at exactly the same time, and
+//! that move as the sites' plans change (FlexCo; M. Netto and R. Buyya, 2007).
 //!
 //! Three operations change a plan that has not begun: *Shift* moves all parts together, *Remap*
-//! changes how many processors each site gives, *Mold* changes how many there are in total and
-//! how long they take. A new plan replaces an old one only if the job completes earlier, or as
-//! early on fewer sites. What a site must offer is little: the least that is free over a span,
-//! and when it gains.
+//! changes how many processors each site gives, *Mold* changes how many there are in total and how
+//! long they take. A new plan replaces an old one only if the job completes earlier, or as early on
+//! fewer sites. A site has to publish little: the least that is free over a span, and when it
+//! gains.
 
 #[cfg(test)]
 mod bounds_tests;

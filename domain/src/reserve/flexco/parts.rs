@@ -10,37 +10,35 @@ use crate::reserve::timeline::Span;
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
-/// A part of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholePart {
-    /// What it needs.
     pub resources: Resources,
-    /// For how long.
     pub length: DurationMs,
-    /// Where it may go, the best first, and from when on: its input has to be there.
+    /// The sites that it may go to, the best first, each with the time when its input can be there.
     pub choices: Vec<(SiteName, Timestamp)>,
 }
 
-/// When and where the parts of a job run.
+/// The start and the sites of a job's parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartsPlan {
-    /// When all of them start.
+    /// The start of all parts.
     pub start: Timestamp,
-    /// By part.
+    /// The site of each part.
     pub sites: Vec<SiteName>,
 }
 
 impl PartsPlan {
-    /// Earlier, or as early on fewer sites: anything else would have equal plans take turns for
-    /// ever.
+    /// Returns true if it is earlier, or as early on fewer sites. Equal plans would take turns for
+    /// ever otherwise.
     pub fn is_better_than(&self, other: &Self) -> bool {
         let sites = |plan: &Self| plan.sites.iter().collect::<BTreeSet<_>>().len();
         (self.start, sites(self)) < (other.start, sites(other))
     }
 }
 
-/// The first start within the window, and not before `now`, at which every part has a place: all
-/// at one site if one has room for all, else each where it would go first. `None`: there is none.
+/// Plans for the first start within the window, and not before `now`, at which every part has a
+/// place: all at one site if one has room for all, else each at its first choice. `None`: there is
+/// none.
 pub fn plan_parts(
     parts: &[WholePart],
     sites: &[SiteOffer<'_>],
@@ -63,9 +61,9 @@ pub fn plan_parts(
     all.find_map(|start| places(parts, sites, start).map(|sites| PartsPlan { start, sites }))
 }
 
-/// A better plan than the present one, if there is one. What the job holds at the sites is not
-/// free, unless `sites` say so: where its sites need room for the old and the new until it has
-/// moved, they must not.
+/// Finds a better plan than the present one. What the job has reserved at the sites is not free,
+/// unless `sites` say so. They must not, if its sites need room for both the old and the new until
+/// it has moved.
 pub fn bring_forward(
     parts: &[WholePart],
     present: &PartsPlan,
@@ -83,7 +81,7 @@ fn places(parts: &[WholePart], sites: &[SiteOffer<'_>], start: Timestamp) -> Opt
     in_one.or_else(|| greedy(parts, sites, start))
 }
 
-/// Each part at the first of its sites that has room beside those before it.
+/// Puts each part at the first of its sites that has room beside those before it.
 fn greedy(parts: &[WholePart], sites: &[SiteOffer<'_>], start: Timestamp) -> Option<Vec<SiteName>> {
     let mut used: BTreeMap<&SiteName, Resources> = BTreeMap::new();
     let mut places = Vec::with_capacity(parts.len());

@@ -9,7 +9,7 @@ use crate::reserve::timeline::Span;
 use crate::resources::Resources;
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
-/// One way to run a job: so much in total, for so long.
+/// A way to run a job: an amount in total, and a run time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobShape {
     /// R, over all sites; other resources go with the processors in proportion.
@@ -21,27 +21,27 @@ pub struct JobShape {
 /// A job that may span sites.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetaJob {
-    /// How it may run, as asked for first; the others, which Mold may choose, say how its run
-    /// time depends on its size. Never empty.
+    /// The ways to run it, the one asked for first. The others, which Mold may choose, give its run
+    /// time by its size. Never empty.
     pub shapes: Vec<JobShape>,
-    /// r: it does not start before.
+    /// r: the earliest start.
     pub ready: Timestamp,
-    /// It does not start later: what its user was promised.
+    /// The latest start: the one that its user was given.
     pub latest: Timestamp,
-    /// xo: how much longer it runs over several sites, as a share of x.
+    /// xo: the additional run time over several sites, as a share of x.
     pub overhead: PerMillion,
-    /// What sites are to keep for it so much longer than it runs.
+    /// The time that sites are to keep for it beyond its run time.
     pub beside: DurationMs,
-    /// What a split must keep.
+    /// Bounds of a split.
     pub bounds: SplitBounds,
 }
 
-/// What a split over several sites must keep.
+/// Bounds of a split over several sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SplitBounds {
-    /// Fewest processors of a part.
+    /// The least number of processors of a part.
     pub least: u32,
-    /// Most parts.
+    /// The largest number of parts.
     pub most: usize,
 }
 
@@ -55,12 +55,12 @@ impl Default for SplitBounds {
 }
 
 impl MetaJob {
-    /// The starts that are accepted, from now on.
+    /// Returns the starts that are accepted, from now on.
     pub(super) fn window(&self, now: Timestamp) -> StartWindow {
         StartWindow::new(self.ready.max(now), self.latest)
     }
 
-    /// The longest time that it takes in any shape.
+    /// Returns the longest time that it takes in any shape.
     pub fn longest(&self) -> DurationMs {
         self.shapes
             .iter()
@@ -69,7 +69,7 @@ impl MetaJob {
             .unwrap_or_default()
     }
 
-    /// How long it takes in a shape on so many sites; xo is rounded up.
+    /// Returns the time that it takes in a shape on so many sites; xo is rounded up.
     pub fn time_on(&self, shape: &JobShape, sites: usize) -> DurationMs {
         let overhead = if sites > 1 {
             self.overhead
@@ -80,21 +80,21 @@ impl MetaJob {
     }
 }
 
-/// When and where a job runs.
+/// The start, the shape and the sites of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlexPlan {
-    /// In which of its shapes, by index.
+    /// The index of the shape that it runs in.
     pub shape: usize,
-    /// When all its parts start.
+    /// The start of all its parts.
     pub start: Timestamp,
-    /// When it is complete, with the overhead if it spans sites.
+    /// The time of completion, with the overhead if it spans sites.
     pub completion: Timestamp,
-    /// How many processors each site gives, in the order in which they were filled.
+    /// The processors that each site gives, in the order in which the sites were filled.
     pub parts: Vec<(SiteName, u32)>,
 }
 
 impl FlexPlan {
-    /// The processors that a site gives.
+    /// Returns the processors that a site gives.
     pub fn at(&self, site: &SiteName) -> u32 {
         self.parts
             .iter()
@@ -102,13 +102,13 @@ impl FlexPlan {
             .map_or(0, |(_, count)| *count)
     }
 
-    /// From start to completion.
+    /// The span from start to completion.
     pub fn span(&self) -> Span {
         Span::new(self.start, self.completion)
     }
 
-    /// Earlier complete, or as early on fewer sites: anything else would have equal plans take
-    /// turns for ever.
+    /// Returns true if it completes earlier, or as early on fewer sites. Equal plans would take
+    /// turns for ever otherwise.
     pub fn is_better_than(&self, other: &Self) -> bool {
         (self.completion, self.parts.len()) < (other.completion, other.parts.len())
     }
@@ -117,16 +117,14 @@ impl FlexPlan {
 /// A site that may give processors.
 #[derive(Clone, Copy)]
 pub struct SiteOffer<'a> {
-    /// Its name.
     pub name: &'a SiteName,
-    /// Its free time.
     pub time: &'a dyn FreeTime,
 }
 
 /// Plans a job in one of its shapes: within one site if it completes there as early as over
-/// several, else from the first start on at which the sites together have enough. Sites are
-/// filled one after the other from number `turn` on (next-fit), which is to be one more for each
-/// new job. `None`: there is no such start up to the latest one.
+/// several, else from the first start on at which the sites together have enough. Sites are filled
+/// one after the other from number `turn` on (next-fit), which is to be one more for each new job.
+/// `None`: there is no such start up to the latest one.
 pub fn plan(
     job: &MetaJob,
     shape: usize,
@@ -176,8 +174,8 @@ pub fn plan(
     over_several
 }
 
-/// Plans a job in that of its shapes in which it is complete first; of equal ones on fewer sites,
-/// then as it is asked for.
+/// Plans a job in the shape in which it completes first; of equal ones on fewer sites, then in the
+/// order in which shapes are asked for.
 pub fn plan_any(
     job: &MetaJob,
     sites: &[SiteOffer<'_>],
@@ -194,8 +192,8 @@ pub fn plan_any(
     })
 }
 
-/// Takes as many as there are from one site after the other; from the largest, where those that
-/// come first would be too many. `None`: not enough.
+/// Takes as many as there are from one site after the other; from the largest, if those that come
+/// first would be too many. `None`: not enough.
 fn fill(
     wanted: u32,
     offers: &[(&SiteName, u32)],
@@ -235,8 +233,8 @@ fn fill(
     Some(parts)
 }
 
-/// Every start worth a look within a window: the first, and whenever a site gains; but for those
-/// at which all sites together have less than `wanted` processors.
+/// Returns every start worth a look within a window: the first, and each time a site gains, except
+/// those at which all sites together have less than `wanted` processors.
 pub(super) fn starts(
     sites: &[SiteOffer<'_>],
     window: StartWindow,
@@ -254,7 +252,7 @@ pub(super) fn starts(
                 .map(move |idle| (site, idle))
         })
         .collect();
-    // One ascending run a site: merged in no time.
+    // There is an ascending run for each site: merging them is fast.
     changes.sort_by_key(|(_, idle)| idle.at);
     let mut now = vec![0; sites.len()];
     let mut total = 0_u64;

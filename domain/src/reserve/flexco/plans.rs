@@ -1,11 +1,11 @@
-//! The plans of several sites, and what follows when a job ends early (FlexCo, section 4.2,
-//! Algorithm 2).
+//! The plans of several sites, and the moves when a job ends early (FlexCo, section 4.2, Algorithm
+//! 2).
 //!
 //! Sites are first-come-first-served with conservative backfilling: each job is planned at the
 //! earliest place that takes nothing from those before it. When a job ends early, its site
-//! compresses its plan; what that leaves idle the jobs over several sites may use, the one that
-//! is planned first first; and each site whose plan changed thereby goes through the same. Every
-//! move makes some job complete earlier or on fewer sites, so that this comes to an end.
+//! compresses its plan. The jobs over several sites may use what that leaves idle, in the order in
+//! which they are planned. Each site whose plan changed thereby goes through the same. Every move
+//! makes some job complete earlier or on fewer sites, so that this comes to an end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +16,10 @@ use crate::reserve::timeline::{Amounts, FOREVER, KindsError, Span, Timeline, Tim
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
-/// A job's place within one site.
+/// The place of a job within one site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalJobPlan {
-    /// When.
     pub span: Span,
-    /// How much.
     pub amounts: Amounts,
 }
 
@@ -44,11 +42,10 @@ struct PlannedSite {
 /// A job that starts earlier than it was planned, or elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MovedJob {
-    /// Which job.
     pub job: JobId,
-    /// Its start before.
+    /// The start before.
     pub from: Timestamp,
-    /// Its start now.
+    /// The start now.
     pub to: Timestamp,
 }
 
@@ -61,7 +58,7 @@ pub struct Plans {
 }
 
 impl Plans {
-    /// Adds a site with so much free.
+    /// Adds a site with its free time.
     pub fn add_site(&mut self, name: SiteName, timeline: Timeline) {
         self.sites.insert(
             name,
@@ -72,22 +69,22 @@ impl Plans {
         );
     }
 
-    /// What is free at a site.
+    /// The free time of a site.
     pub fn timeline(&self, site: &SiteName) -> Option<&Timeline> {
         self.sites.get(site).map(|site| &site.timeline)
     }
 
-    /// Where a local job is planned.
+    /// The place of a local job.
     pub fn local(&self, site: &SiteName, job: JobId) -> Option<LocalJobPlan> {
         self.sites.get(site)?.local.get(&job).copied()
     }
 
-    /// Where a job over sites is planned.
+    /// The plan of a job over sites.
     pub fn meta(&self, job: JobId) -> Option<&FlexPlan> {
         self.metas.get(&job).map(|meta| &meta.plan)
     }
 
-    /// Plans a local job at the earliest place. `None`: the site has not so much.
+    /// Plans a local job at the earliest place. `None`: the site has too little for it.
     ///
     /// # Errors
     /// The site does not count what the job needs.
@@ -116,8 +113,8 @@ impl Plans {
         }))
     }
 
-    /// Plans a job over sites as it was asked for, next-fit. `None`: the sites together have not
-    /// so much, or not by its latest start.
+    /// Plans a job over sites in the shape that was asked for, next-fit. `None`: the sites together
+    /// have too little, or not by its latest start.
     pub fn submit_meta(
         &mut self,
         id: JobId,
@@ -139,7 +136,7 @@ impl Plans {
         self.metas.get(&id).map(|meta| &meta.plan)
     }
 
-    /// A local job ends at `now`, or is cancelled: what it had left is free. Returns what moved,
+    /// Ends or cancels a local job at `now`: what it had left is free. Returns the jobs that moved,
     /// in order; a job may move more than once.
     pub fn end_local(&mut self, name: &SiteName, job: JobId, now: Timestamp) -> Vec<MovedJob> {
         let Some(site) = self.sites.get_mut(name) else {
@@ -153,7 +150,7 @@ impl Plans {
         self.settle([name.clone()].into(), now)
     }
 
-    /// A job over sites ends at `now`, or is cancelled.
+    /// Ends or cancels a job over sites at `now`.
     pub fn end_meta(&mut self, id: JobId, now: Timestamp) -> Vec<MovedJob> {
         let Some(Meta { job, mut plan, .. }) = self.metas.remove(&id) else {
             return Vec::new();
@@ -164,7 +161,7 @@ impl Plans {
         self.settle(changed, now)
     }
 
-    /// Until nothing moves any more.
+    /// Moves jobs until nothing moves any more.
     fn settle(&mut self, mut changed: BTreeSet<SiteName>, now: Timestamp) -> Vec<MovedJob> {
         let mut moved = Vec::new();
         while let Some(name) = changed.pop_first() {
@@ -176,8 +173,8 @@ impl Plans {
         moved
     }
 
-    /// Searches again for the jobs over sites at the front of a site's queue, while processors
-    /// are idle there. Returns the sites whose plans changed.
+    /// Searches again for the jobs over sites at the front of a site's queue, while processors are
+    /// idle there. Returns the sites whose plans changed.
     fn move_metas(
         &mut self,
         name: &SiteName,
@@ -205,7 +202,7 @@ impl Plans {
         changed
     }
 
-    /// The jobs over sites that wait at a site before its first local job.
+    /// Lists the jobs over sites that wait at a site before its first local job.
     fn front_of(&self, name: &SiteName, now: Timestamp) -> Vec<JobId> {
         let Some(site) = self.sites.get(name) else {
             return Vec::new();
@@ -226,7 +223,7 @@ impl Plans {
         front.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Puts a better plan in the place of a job's, if there is one; returns both.
+    /// Replaces the plan of a job by a better one, if there is one; returns both.
     fn move_meta(&mut self, id: JobId, now: Timestamp) -> Option<(FlexPlan, FlexPlan)> {
         let Meta {
             job,
@@ -242,7 +239,7 @@ impl Plans {
         Some((old, new))
     }
 
-    /// Books a plan at its sites, or releases it.
+    /// Occupies the sites of a plan, or releases them.
     fn book(&mut self, job: &MetaJob, plan: &FlexPlan, is_booked: bool) {
         let Some(shape) = job.shapes.get(plan.shape) else {
             return;
@@ -264,8 +261,8 @@ impl Plans {
 }
 
 impl PlannedSite {
-    /// Brings the waiting local jobs forward in the order of their planned starts, until none
-    /// moves; nobody starts later.
+    /// Moves the waiting local jobs to earlier starts, in the order of their planned starts, until
+    /// none moves; none starts later.
     fn compress(&mut self, now: Timestamp, moved: &mut Vec<MovedJob>) {
         loop {
             let waiting = self

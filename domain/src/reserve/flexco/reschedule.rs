@@ -5,19 +5,19 @@ use crate::reserve::agreement::StartWindow;
 use crate::reserve::timeline::Span;
 use crate::units::{DurationMs, Timestamp};
 
-/// Which operations a job allows.
+/// The operations that a job allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Operations {
     /// All parts may start earlier, together.
     pub shift: bool,
     /// Sites may give other numbers of processors.
     pub remap: bool,
-    /// It may run in another shape, where it may be remapped, too.
+    /// It may run in another shape, if it may be remapped, too.
     pub mold: bool,
 }
 
-/// A better plan for a job that has not begun, if there is one. The sites must count what the
-/// present plan holds there as free.
+/// Finds a better plan for a job that has not begun. The sites must count what the present plan has
+/// there as free.
 pub fn reschedule(
     job: &MetaJob,
     present: &FlexPlan,
@@ -54,7 +54,7 @@ pub fn reschedule(
             now,
         )
     });
-    // Where parts may not move in time, they keep their start.
+    // If parts may not move in time, they keep their start.
     let remapped = remapped.filter(|plan| allowed.shift || plan.start == present.start);
     let plans = shifted.into_iter().chain(remapped);
     let best = plans.reduce(|best, plan| {
@@ -67,7 +67,7 @@ pub fn reschedule(
     best.filter(|plan| plan.is_better_than(present))
 }
 
-/// The earliest start of the same parts.
+/// Finds the earliest start of the same parts.
 fn shift(
     job: &MetaJob,
     present: &FlexPlan,

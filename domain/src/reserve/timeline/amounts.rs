@@ -6,32 +6,25 @@ use thiserror::Error;
 
 use crate::resources::Resources;
 
-/// Kinds of resource that one site can count.
+/// The most kinds of resource that a site can count.
 pub const KINDS_MAX: usize = 8;
-/// The most that can be asked for, or be there, of one kind: far from where sums overflow.
+/// The largest amount of a kind that can be asked for, or be there: far from where sums overflow.
 pub const AMOUNT_MAX: i64 = 1 << 48;
 
-/// Why resources are not amounts of a timeline.
+/// The reason why resources are not amounts of a timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KindsError {
     /// The site counts too many kinds.
     #[error("{count} kinds of resource are more than the {KINDS_MAX} that can be planned with")]
-    TooMany {
-        /// How many.
-        count: usize,
-    },
+    TooMany { count: usize },
     /// The site does not count it.
     #[error("the site has no {kind}")]
-    Unknown {
-        /// Which resource.
-        kind: Arc<str>,
-    },
-    /// Nobody has so much.
+    Unknown { kind: Arc<str> },
+    /// The amount is beyond any site.
     #[error("{amount} {kind} are more than the {AMOUNT_MAX} that can be planned with")]
     TooMuch {
-        /// Which resource.
         kind: Arc<str>,
-        /// How much was said.
+        /// The amount that was given.
         amount: u64,
     },
 }
@@ -43,7 +36,7 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// Those that `resources` name.
+    /// Collects the kinds that `resources` name.
     ///
     /// # Errors
     /// More than [`KINDS_MAX`].
@@ -57,13 +50,13 @@ impl Kinds {
         }
     }
 
-    /// How many; at least one.
+    /// The number of kinds; at least one.
     #[expect(clippy::len_without_is_empty, reason = "processors are always counted")]
     pub fn len(&self) -> usize {
         1 + self.others.len()
     }
 
-    /// `resources` in the order of these kinds.
+    /// Converts `resources` to amounts in the order of these kinds.
     ///
     /// # Errors
     /// Some of a kind that is not among these, or more than [`AMOUNT_MAX`].
@@ -84,7 +77,7 @@ impl Kinds {
         Ok(amounts)
     }
 
-    /// `amounts` by name; what is below zero counts as nothing.
+    /// Converts `amounts` to resources by name; what is below zero counts as nothing.
     pub fn resources(&self, amounts: &Amounts) -> Resources {
         let others = self.others.iter().cloned().zip(
             amounts.0[1..]
@@ -99,40 +92,40 @@ impl Kinds {
     }
 }
 
-/// So much of each kind, in the order of the timeline's [`Kinds`]: processors first. As a need,
+/// An amount of each kind, in the order of the timeline's [`Kinds`]: processors first. As a need,
 /// zero and below is no need at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Amounts(pub(super) [i64; KINDS_MAX]);
 
 impl Amounts {
-    /// Processors and nothing else.
+    /// Creates an amount of processors and nothing else.
     pub fn processors(processors: u32) -> Self {
         let mut amounts = Self::default();
         amounts.0[0] = processors.into();
         amounts
     }
 
-    /// How many processors; below zero where more are promised than there are.
+    /// The number of processors; below zero where more are reserved than there are.
     pub fn of_processors(&self) -> i64 {
         self.0[0]
     }
 
-    /// How many processors can be had.
+    /// The number of processors that can be had.
     pub fn whole_processors(&self) -> u32 {
         u32::try_from(self.0[0].max(0)).unwrap_or(u32::MAX)
     }
 
-    /// Of each kind `self` and `other` together.
+    /// Adds `self` and `other`, kind by kind.
     pub fn plus(&self, other: &Self) -> Self {
         self.with(other, i64::saturating_add)
     }
 
-    /// Of each kind what is left of `self` without `other`.
+    /// Subtracts `other` from `self`, kind by kind.
     pub fn minus(&self, other: &Self) -> Self {
         self.with(other, i64::saturating_sub)
     }
 
-    /// Whether all that `need` needs is here.
+    /// Returns true if it has all that `need` needs.
     pub fn cover(&self, need: &Self) -> bool {
         self.0
             .iter()
@@ -156,7 +149,7 @@ impl Amounts {
         self.with(other, Ord::max)
     }
 
-    /// Whether each is at least as much.
+    /// Returns true if each kind is at least as much.
     pub(in crate::reserve) fn reach(&self, needed: &Self) -> bool {
         self.0
             .iter()
@@ -164,7 +157,8 @@ impl Amounts {
             .all(|(free, needed)| free >= needed)
     }
 
-    /// As a bar to be reached: what is not needed is reached however little is free.
+    /// Converts a need to a bar to be reached: a kind that is not needed is reached however little
+    /// is free.
     pub(super) fn as_bar(&self) -> Self {
         Self(
             self.0

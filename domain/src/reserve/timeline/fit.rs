@@ -1,4 +1,4 @@
-//! The earliest start: one pass from left to right that looks into as little as it can.
+//! The earliest start: a pass from left to right that looks into as little as it can.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -6,24 +6,22 @@ use super::amounts::Amounts;
 use super::node::{Branch, Node, TimelineLeaf, branch_of};
 use crate::units::{DurationMs, Timestamp};
 
-/// What to look for: `need` free from some instant on that is not before `from` and before
+/// A search for an opening: `need` free from some instant on that is not before `from` and before
 /// `before`; for `length`, or up to `until`, whichever is sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimelineOpening {
-    /// How much.
     pub need: Amounts,
-    /// For how long.
     pub length: DurationMs,
-    /// It starts then or later.
+    /// The earliest start.
     pub from: Timestamp,
-    /// It starts before then.
+    /// It starts before this time.
     pub before: Timestamp,
-    /// From then on its own booking is there for it.
+    /// From this time on, what it occupies already is there for it.
     pub until: Timestamp,
 }
 
 impl TimelineOpening {
-    /// So much for so long, at `from` or whenever later.
+    /// Searches for `need` free for `length`, at `from` or any time later.
     pub fn after(from: Timestamp, need: Amounts, length: DurationMs) -> Self {
         Self {
             need,
@@ -59,7 +57,7 @@ struct Fit<'a> {
 }
 
 impl Fit<'_> {
-    /// Passes over a branch; `bar`: what is needed, less what is added from above.
+    /// Passes over a branch; `bar`: the need, less what is added from above.
     fn pass(&mut self, branch: &Branch, bar: &Amounts) -> ControlFlow<Option<u64>> {
         self.reach(branch.first)?;
         if branch.least.reach(bar) {
@@ -99,7 +97,7 @@ impl Fit<'_> {
         Continue(())
     }
 
-    /// Comes to `at`: is what was found long enough, or is it too late for more?
+    /// Moves on to `at`. Breaks if what was found is long enough, or if it is too late for more.
     fn reach(&self, at: u64) -> ControlFlow<Option<u64>> {
         let TimelineOpening {
             length,

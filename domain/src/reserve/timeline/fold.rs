@@ -1,4 +1,4 @@
-//! Passing over a part of the tree: least and most, and step by step.
+//! Folds over a part of the tree: least and most, and step by step.
 
 use std::ops::ControlFlow::{self, Continue};
 
@@ -6,7 +6,7 @@ use super::amounts::Amounts;
 use super::node::{Branch, Node, branch_of};
 
 impl Branch {
-    /// The least and the most between `from` and `to`; where that is nothing: at `from`.
+    /// Returns the least and the most between `from` and `to`; if that is empty: at `from`.
     pub(super) fn range(&self, from: u64, to: u64) -> (Amounts, Amounts) {
         let mut range = None;
         self.widen(
@@ -19,8 +19,8 @@ impl Branch {
         range.unwrap_or_default()
     }
 
-    /// Widens a range by what is here between `from` and `to`; `end`: where the last step here
-    /// ends, `shift`: what is added from above.
+    /// Widens a range by what is here between `from` and `to`. `end`: the end of the last step
+    /// here; `shift`: the amounts added from above.
     fn widen(
         &self,
         from: u64,
@@ -60,7 +60,7 @@ impl Branch {
         }
     }
 
-    /// Calls with each step between `from` and `to`, until it breaks.
+    /// Calls `each` with each step between `from` and `to`, until it breaks.
     pub(super) fn steps<B>(
         &self,
         from: u64,

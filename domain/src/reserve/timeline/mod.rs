@@ -1,10 +1,10 @@
-//! The timeline of one site: what is free when, of each kind of resource that it counts.
+//! The timeline of a site: the free amount of each kind of resource that it counts, over time.
 //!
-//! A step function in a balanced tree. Its leaves hold some tens of steps; each branch knows
-//! the least and the most that is free below it, and what was added to all of it at once. A
-//! search passes from left to right and looks into nothing that is free enough as a whole or
-//! taken as a whole, so that it never costs much more than a scan. A clone shares everything
-//! with its original until one of them changes, so that a search can suppose.
+//! A step function in a balanced tree. Its leaves hold some tens of steps. Each branch knows the
+//! least and the most that is free below it, and what was added to all of it at once. A search
+//! passes from left to right and skips whatever is free enough as a whole or taken as a whole, so
+//! that it never costs much more than a scan. A clone shares everything with its original until one
+//! of them changes, so that a search can try things out.
 
 mod amounts;
 mod fit;
@@ -25,7 +25,7 @@ use crate::resources::Resources;
 use crate::units::Timestamp;
 use node::Branch;
 
-/// The end of what has no end.
+/// The end of a span that has no end.
 pub const FOREVER: Timestamp = Timestamp(u64::MAX);
 
 /// From `from` to before `to`; empty unless `from` is earlier.
@@ -38,21 +38,20 @@ pub struct Span {
 }
 
 impl Span {
-    /// From `from` to before `to`.
     pub fn new(from: Timestamp, to: Timestamp) -> Self {
         Self { from, to }
     }
 
-    /// Whether nothing is in it.
+    /// Returns true if no instant is in it.
     pub fn is_empty(self) -> bool {
         self.from >= self.to
     }
 }
 
-/// What is free at one site from some instant on, for ever. Below zero where more is promised
+/// The free amounts at one site from some instant on, for ever. Below zero where more is reserved
 /// than there is, after a failure or an overrun.
 ///
-/// Bookings are not kept: who books must give the same span and amounts back.
+/// It does not remember who occupies what: a caller must release the same span and amounts.
 #[derive(Debug, Clone)]
 pub struct Timeline {
     kinds: Arc<Kinds>,
@@ -60,7 +59,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// All of `capacity` is free from `start` on.
+    /// Creates a timeline with all of `capacity` free from `start` on.
     ///
     /// # Errors
     /// More kinds than [`KINDS_MAX`], or more of one than [`AMOUNT_MAX`].
@@ -79,7 +78,7 @@ impl Timeline {
         &self.kinds
     }
 
-    /// `resources` as amounts of this timeline.
+    /// Converts `resources` to amounts of this timeline.
     ///
     /// # Errors
     /// Some of a kind that it does not count, or more than [`AMOUNT_MAX`].
@@ -87,29 +86,29 @@ impl Timeline {
         self.kinds.amounts(resources)
     }
 
-    /// Where it begins: nothing is known of what was before.
+    /// The beginning of the timeline: nothing is known of what was before.
     pub fn start(&self) -> Timestamp {
         Timestamp(self.root.first)
     }
 
-    /// Takes `amounts` away within the span, whether or not they are free.
+    /// Takes `amounts` away within the span, even if they are not free.
     pub fn book(&mut self, span: Span, amounts: &Amounts) {
         self.add(span, &amounts.negated());
     }
 
-    /// Gives back what [`Timeline::book`] took, or a part of its span.
+    /// Releases what [`Timeline::book`] took, or a part of its span.
     pub fn release(&mut self, span: Span, amounts: &Amounts) {
         self.add(span, amounts);
     }
 
-    /// Puts one booking in the place of another.
+    /// Replaces one occupied span and its amounts by others.
     pub fn change(&mut self, old: (Span, &Amounts), new: (Span, &Amounts)) {
         self.release(old.0, old.1);
         self.book(new.0, new.1);
     }
 
-    /// The site has so much more within the span, or less where below zero: nodes that come and
-    /// go, a drain, what others were found to hold.
+    /// Adds to the site's resources within the span, or takes away if below zero: for nodes that
+    /// come and go, a drain, and what others were found to use.
     pub fn add(&mut self, span: Span, change: &Amounts) {
         let from = span.from.0.max(self.root.first);
         if from < span.to.0 && !change.is_zero() {
@@ -117,40 +116,41 @@ impl Timeline {
         }
     }
 
-    /// Forgets what was before `now`.
+    /// Drops what was before `now`.
     pub fn advance(&mut self, now: Timestamp) {
         self.root.advance(now.0);
     }
 
-    /// The least and the most that is free within the span, kind by kind. Of an empty span: at
-    /// its beginning.
+    /// Returns the least and the most that is free within the span, kind by kind. Of an empty span:
+    /// at its beginning.
     pub fn range(&self, span: Span) -> (Amounts, Amounts) {
         self.root.range(span.from.0, span.to.0)
     }
 
-    /// The least that is free within the span, kind by kind.
+    /// Returns the least that is free within the span, kind by kind.
     pub fn least_free(&self, span: Span) -> Amounts {
         self.range(span).0
     }
 
-    /// Whether `need` is free all through the span.
+    /// Returns true if `need` is free all through the span.
     pub fn is_free(&self, span: Span, need: &Amounts) -> bool {
         self.least_free(span).cover(need)
     }
 
-    /// The earliest start of what is asked for, if there is one.
+    /// Finds the earliest start of what is asked for, if there is one.
     pub fn earliest(&self, wanted: &TimelineOpening) -> Option<Timestamp> {
         self.root.earliest(wanted)
     }
 
-    /// The longest spans in which some number of processors is free, `most` at most, the
+    /// Lists the longest spans in which some number of processors is free, `most` at most, the
     /// earliest first: each lasts as long as that number is free. They overlap.
     pub fn slots(&self, span: Span, most: usize) -> Vec<TimelineSlot> {
         slots::slots(&self.root, span, most)
     }
 
-    /// Calls with each step that begins before the span's end and ends after its beginning, until
-    /// it breaks: from when on, and what is free then. The first is cut to the span.
+    /// Calls `each` with each step that begins before the span's end and ends after its beginning,
+    /// until it breaks: with the time of the step, and what is free then. The first is cut to the
+    /// span.
     pub fn steps<B>(
         &self,
         span: Span,

@@ -1,8 +1,8 @@
 //! The tree: leaves of steps, and branches that know what is below them.
 //!
-//! All leaves are equally deep. What a branch adds to everything below is kept beside it, so
-//! that a booking costs two ways down, however long it is. Neighbours that together are small
-//! are made one, or a history of bookings that come and go would leave leaves of single steps.
+//! All leaves are equally deep. What a branch adds to everything below is kept beside it, so that a
+//! change costs two ways down, however long its span is. Small neighbours are merged: a history of
+//! changes that come and go would leave leaves of single steps otherwise.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ const BRANCHES_MAX: usize = 16;
 /// A subtree, and what is known of it as a whole.
 #[derive(Debug, Clone)]
 pub(super) struct Branch {
-    /// When its first step begins.
+    /// The beginning of its first step.
     pub(super) first: u64,
-    /// What is added to all below.
+    /// The amounts added to all below.
     pub(super) shift: Amounts,
     /// The least and the most below, with the shift.
     pub(super) least: Amounts,
@@ -33,13 +33,13 @@ pub(super) enum Node {
     Inner(Vec<Branch>),
 }
 
-/// Steps in order of time; never empty. From the time of a step on, up to the next one's, so
-/// much is free.
+/// Steps in order of time; never empty. From the time of a step on, up to the next one's, this much
+/// is free.
 #[derive(Debug, Clone)]
 pub(super) struct TimelineLeaf {
     kinds: usize,
     pub(super) times: Vec<u64>,
-    /// `kinds` numbers a step.
+    /// `kinds` numbers for each step.
     free: Vec<i64>,
 }
 
@@ -50,12 +50,12 @@ impl TimelineLeaf {
         amounts
     }
 
-    /// What is free from a step on, of the kinds that there are.
+    /// The free amounts of a step, of the kinds that there are.
     pub(super) fn row(&self, step: usize) -> &[i64] {
         &self.free[step * self.kinds..(step + 1) * self.kinds]
     }
 
-    /// The step in which `at` lies; the first if `at` is before all.
+    /// Returns the step in which `at` lies; the first if `at` is before all.
     pub(super) fn step_of(&self, at: u64) -> usize {
         self.times
             .partition_point(|time| *time <= at)
@@ -115,7 +115,7 @@ impl Node {
         self.len() + other.len() <= max * 3 / 4
     }
 
-    /// Its later half, where it is too large.
+    /// Splits off its later half, if it is too large.
     fn split(&mut self) -> Option<Self> {
         match self {
             Node::Leaf(leaf) => leaf.split().map(Node::Leaf),
@@ -132,7 +132,7 @@ impl Node {
         }
     }
 
-    /// Takes what comes right after it, of the same depth.
+    /// Appends the node right after it, of the same depth.
     fn append(&mut self, later: Self) {
         match (self, later) {
             (Node::Leaf(leaf), Node::Leaf(later)) => {
@@ -148,7 +148,7 @@ impl Node {
 }
 
 impl Branch {
-    /// One step.
+    /// Creates a leaf of one step.
     pub(super) fn leaf(kinds: usize, at: u64, free: &Amounts) -> Self {
         let free = free.0[..kinds].to_vec();
         Self::of(
@@ -176,7 +176,7 @@ impl Branch {
         branch
     }
 
-    /// Works out anew what is known of it as a whole.
+    /// Computes again what is known of it as a whole.
     fn know(&mut self) {
         let (first, least, most) = match &*self.node {
             Node::Leaf(leaf) => (leaf.times[0], leaf.bound(i64::min), leaf.bound(i64::max)),
@@ -240,8 +240,8 @@ impl Branch {
         later
     }
 
-    /// Adds `change` to the steps from `from` to before `to`, where steps begin; `end`: where
-    /// the last one here ends.
+    /// Adds `change` to the steps from `from` to before `to`, where steps begin; `end`: the end of
+    /// the last one here.
     fn add_within(&mut self, from: u64, to: u64, end: u64, change: &Amounts) {
         if from <= self.first && end <= to {
             self.shift(change);
@@ -293,7 +293,7 @@ impl Branch {
         .plus(&self.shift)
     }
 
-    /// Drops the step at `at`. Returns whether nothing is left.
+    /// Drops the step at `at`. Returns true if nothing is left.
     fn remove(&mut self, at: u64) -> bool {
         match Arc::make_mut(&mut self.node) {
             Node::Leaf(leaf) => {
@@ -319,7 +319,7 @@ impl Branch {
         false
     }
 
-    /// Forgets the steps that end by `now`.
+    /// Drops the steps that end by `now`.
     pub(super) fn advance(&mut self, now: u64) {
         self.forget(now);
         self.lower();
@@ -352,14 +352,14 @@ impl TimelineLeaf {
     }
 }
 
-/// Index of the branch in which `at` lies; the first if `at` is before all.
+/// Returns the index of the branch in which `at` lies; the first if `at` is before all.
 pub(super) fn branch_of(branches: &[Branch], at: u64) -> usize {
     branches
         .partition_point(|branch| branch.first <= at)
         .saturating_sub(1)
 }
 
-/// Makes a branch one with a neighbour, if together they are small.
+/// Merges a branch with a neighbour, if together they are small.
 fn merge(branches: &mut Vec<Branch>, index: usize) {
     let is_small = |earlier: usize| {
         let pair = branches.get(earlier).zip(branches.get(earlier + 1));
@@ -385,7 +385,7 @@ impl Branch {
         }
     }
 
-    /// What all of it takes in memory, with the counts of each node.
+    /// Returns the memory that all of it takes, in bytes, with the counts of each node.
     pub(super) fn bytes(&self) -> usize {
         let counts = 2 * size_of::<usize>() + size_of::<Node>();
         counts

@@ -12,9 +12,8 @@ use crate::units::Timestamp;
 /// fewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimelineSlot {
-    /// When.
     pub span: Span,
-    /// How much: the processors that make it a slot, and the least of every other kind.
+    /// The free amounts: the processors that make it a slot, and the least of every other kind.
     pub free: Amounts,
 }
 

@@ -16,28 +16,26 @@ use crate::runner::RunnerError;
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
 
-/// Longest text once it is filled: no job may be longer.
+/// The longest text once it is filled, in bytes: no job may be longer.
 const MOST_BYTES: usize = 2 << 20;
-/// What the filled texts of all tasks may take together: no two share them.
+/// The most bytes that the filled texts of all tasks may take together: no two share them.
 const MOST_OF_ALL: usize = 32 << 20;
 
-/// Puts the values of one task into the texts of a job.
+/// Fills the values of one task into the texts of a job.
 pub(super) struct TextFiller<'a> {
-    /// By parameter.
     pub(super) values: &'a SweepRow,
-    /// Which task.
     pub(super) task: u32,
-    /// What the texts that were filled take so far, those of other tasks too.
+    /// Bytes taken by the texts filled so far, those of other tasks too.
     pub(super) taken: &'a Cell<usize>,
 }
 
 type Filled<T> = Result<T, RunnerError>;
 
-/// Where a text is, written out only for an error.
+/// The place of a text, written out only for an error.
 type TextLocation<'a> = &'a dyn Display;
 
 impl TextFiller<'_> {
-    /// The job of the task. What is the same in every task stays in one piece for all.
+    /// Builds the job of the task. Parts that are the same in every task are shared by all.
     pub(super) fn job(&self, template: &JobSpec) -> Filled<JobSpec> {
         let mut job = template.clone();
         if let Some(name) = &mut job.name {
@@ -118,7 +116,7 @@ impl TextFiller<'_> {
         self.name(&format_args!("{at}.file"), &mut file.name)
     }
 
-    /// A text that must still be a name once it is filled.
+    /// Fills a text that must still be a name afterwards.
     fn name<T>(&self, at: TextLocation<'_>, name: &mut T) -> Filled<()>
     where
         T: AsRef<str> + FromStr<Err: Display>,
@@ -144,7 +142,8 @@ impl TextFiller<'_> {
         Ok(())
     }
 
-    /// What a text becomes. One that is a placeholder and nothing else is the value itself.
+    /// Returns the filled text. A text that is a placeholder and nothing else becomes the value
+    /// itself.
     fn filled(&self, at: TextLocation<'_>, text: &str) -> Filled<Arc<str>> {
         let inner = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
         match inner.filter(|name| !name.contains(OPEN) && !name.contains(CLOSE)) {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::runner::RunnerError;
 
-/// Indices, and how many of them may run at once.
+/// Indices, with a limit of how many may run at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Indices {
     text: String,
@@ -32,12 +32,12 @@ impl IndexSpan {
 }
 
 impl Indices {
-    /// How many there are.
+    /// The number of indices.
     pub fn count(&self) -> u64 {
         self.spans.iter().map(|span| span.count()).fold(0, u64::saturating_add)
     }
 
-    /// The smallest and the largest.
+    /// Returns the smallest and the largest.
     pub fn bounds(&self) -> (u64, u64) {
         let first = self.spans.iter().map(|span| span.first).min();
         let last = self.spans.iter().map(|span| span.first + (span.count() - 1) * span.step).max();
@@ -57,7 +57,7 @@ impl Indices {
         self.at_once
     }
 
-    /// Each, in the order given.
+    /// Lists each, in the order given.
     pub fn each(&self) -> impl Iterator<Item = u64> + '_ {
         self.spans.iter().flat_map(|span| span.each())
     }
@@ -106,7 +106,7 @@ fn span(text: &str) -> Result<IndexSpan, &'static str> {
     Ok(IndexSpan { first, last, step })
 }
 
-/// Indices stay below this, so that no sum of them overflows.
+/// All indices are below this, so that no sum of them overflows.
 const MOST: u64 = 1 << 53;
 
 fn number(text: &str) -> Result<u64, &'static str> {

@@ -22,46 +22,45 @@ const TASK: &str = "task";
 /// The parameter that holds the index of an array's task.
 const INDEX: &str = "index";
 
-/// The values of one task, by parameter.
+/// The values of a task, by parameter.
 pub type SweepRow = BTreeMap<Arc<str>, Arc<str>>;
 
-/// What the runs of a sweep differ in.
+/// The differences between the runs of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sweep {
     /// The values that they get.
     pub over: Over,
-    /// At most so many of them are placed, held or running at once; `None` for no limit.
+    /// The most of them that are placed, held or running at once; `None` for no limit.
     pub at_once: Option<u32>,
 }
 
-/// Where the values of a sweep come from.
+/// The source of the values of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Over {
     /// Every combination; the last parameter, by name, varies fastest.
     Grid(BTreeMap<Arc<str>, Vec<Arc<str>>>),
-    /// These, a row for each task; all rows name the same parameters.
+    /// A list with a row for each task; all rows name the same parameters.
     List(Vec<SweepRow>),
-    /// These numbers, as the parameter `index`.
+    /// A list of numbers, as the parameter `index`.
     Array(Indices),
 }
 
-/// One run of a sweep.
+/// A run of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweepTask {
-    /// The job of the first task: what the whole sweep is called by. 0 until it is accepted.
+    /// The job of the first task, which gives the sweep its name. 0 until it is accepted.
     pub group: JobId,
-    /// Its number in the sweep, from 0.
+    /// The number of the task in the sweep, from 0.
     pub index: u32,
-    /// How many runs the sweep has.
+    /// The number of runs in the sweep.
     pub count: u32,
-    /// At most so many of the sweep are placed, held or running at once.
+    /// The most of the sweep that are placed, held or running at once.
     pub at_once: Option<u32>,
-    /// Its values.
     pub values: SweepRow,
 }
 
 impl Sweep {
-    /// The limit, wherever it was given.
+    /// Returns the limit, from either of the two places where it may be given.
     fn limit(&self) -> Result<Option<u32>, RunnerError> {
         let with_array = match &self.over {
             Over::Array(indices) => indices.at_once(),
@@ -76,7 +75,7 @@ impl Sweep {
 }
 
 impl Over {
-    /// How many tasks there are, `u64::MAX` for more than can be counted.
+    /// Counts the tasks; `u64::MAX` for more than can be counted.
     fn count(&self) -> u64 {
         match self {
             Over::Grid(axes) if axes.is_empty() => 0,
@@ -89,7 +88,7 @@ impl Over {
         }
     }
 
-    /// The values of every task. Call it only once their number is known to be bearable.
+    /// Lists the values of every task. Check their number before: this allocates them all.
     fn rows(&self) -> Vec<SweepRow> {
         match self {
             Over::Grid(axes) => axes.iter().fold(vec![SweepRow::new()], |rows, (name, values)| {
@@ -130,7 +129,7 @@ impl Over {
     }
 }
 
-/// Many independent runs of one description.
+/// The runner of many independent runs of one description.
 pub(super) struct SweepRunner;
 
 impl Runner for SweepRunner {
@@ -179,13 +178,13 @@ impl Runner for SweepRunner {
     }
 }
 
-/// So many jobs must not take more of memory than whoever submits them may have.
+/// Checks that the jobs of a sweep take no more memory than their user may have.
 fn check_size(spec: &JobSpec, count: u32, max: Bytes) -> Result<(), RunnerError> {
     let each = spec.footprint();
     if Bytes(each.0.saturating_mul(count.into())) > max { Err(RunnerError::TooLarge { count, each, max }) } else { Ok(()) }
 }
 
-/// What one run registers, another must not take from it.
+/// Checks that no two runs register the same output.
 fn check_registered(jobs: &[JobSpec]) -> Result<(), RunnerError> {
     let mut seen = BTreeMap::new();
     for (task, job) in (0..).zip(jobs) {

@@ -29,7 +29,7 @@ impl fmt::Display for Complaints {
 }
 
 impl Complaints {
-    /// `2 x unknown run time (lines 17, 290), 1 x ...`
+    /// Formats complaints as `2 x unknown run time (lines 17, 290), 1 x ...`.
     fn listed(&self, treatment: Treatment) -> String {
         let kinds: Vec<String> = self
             .with(treatment)
@@ -59,7 +59,7 @@ impl ComplaintTally {
     }
 }
 
-/// A number with a comma between thousands.
+/// Formats a number with a comma between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

@@ -5,8 +5,8 @@ use cospan_domain::units::Timestamp;
 const MINUTE_MS: u64 = 60_000;
 const DAYS_BEFORE_MONTH: [u64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
 
-/// Month, day, year and minute, read as UTC; `None` if there is no such date,
-/// or none from 1970 to 9999.
+/// Parses month, day, year and minute, read as UTC. Returns `None` if there is no such date, or
+/// none from 1970 to 9999.
 pub(super) fn parse(text: &str) -> Option<Timestamp> {
     let (date, time) = text.split_once(' ')?;
     let mut parts = date.splitn(3, '/');
@@ -49,7 +49,7 @@ fn is_leap(year: u64) -> bool {
     year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
 }
 
-/// Leap days of all years before `year`, which is at least 1.
+/// Counts the leap days of all years before `year`, which is at least 1.
 fn leap_days_before(year: u64) -> u64 {
     let years = year - 1;
     years / 4 - years / 100 + years / 400

@@ -1,14 +1,13 @@
-//! What the header comments of a log say.
+//! The header comments of a log.
 
 use cospan_domain::units::Timestamp;
 
-/// The header facts that are of use; `None` where the log is silent or its
-/// value is no number.
+/// Useful facts from the header; `None` where the log is silent or its value is no number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SwfHeader {
     /// The machine.
     pub computer: Option<String>,
-    /// Where the machine stood.
+    /// The place of the machine.
     pub installation: Option<String>,
     /// Whom to thank for the log, one entry per line.
     pub acknowledge: Vec<String>,
@@ -25,7 +24,7 @@ pub struct SwfHeader {
 }
 
 impl SwfHeader {
-    /// How many jobs the log should hold: all but those removed by cleaning.
+    /// Returns the number of jobs that the log should hold: all but those removed by cleaning.
     ///
     /// Not `MaxRecords`, which some cleaned logs of the archive never adjusted.
     pub fn jobs_announced(&self) -> Option<u64> {
@@ -33,7 +32,7 @@ impl SwfHeader {
             .map(|jobs| jobs.saturating_sub(self.jobs_removed))
     }
 
-    /// Takes in one comment, without its semicolon.
+    /// Reads one comment, without its semicolon.
     pub(super) fn note(&mut self, comment: &str) {
         self.jobs_removed = self.jobs_removed.saturating_add(removed(comment));
         let Some((key, value)) = comment.split_once(':') else {
@@ -56,7 +55,7 @@ impl SwfHeader {
     }
 }
 
-/// The number in `338 (batch partition; 512 total)`.
+/// Parses the number in `338 (batch partition; 512 total)`.
 fn leading_number<N: std::str::FromStr>(value: &str) -> Option<N> {
     value
         .split(|c: char| !c.is_ascii_digit())
@@ -65,7 +64,7 @@ fn leading_number<N: std::str::FromStr>(value: &str) -> Option<N> {
         .ok()
 }
 
-/// The number in a line of a cleaning filter, `... (2080 jobs removed)`.
+/// Parses the number in a line of a cleaning filter, `... (2080 jobs removed)`.
 fn removed(comment: &str) -> u64 {
     let jobs = comment.trim_end().strip_suffix(" jobs removed)");
     jobs.and_then(|text| text.rsplit_once('('))

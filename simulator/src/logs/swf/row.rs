@@ -1,10 +1,10 @@
-//! One line of a log in Standard Workload Format, and the job it describes.
+//! Parses lines of a log in Standard Workload Format, each of which describes a job.
 
 use cospan_domain::units::DurationMs;
 
 use super::super::complaints::{ComplaintKind, LineFault};
 
-/// How a job ended (column 11).
+/// The way a job ended (column 11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobStatus {
     /// 0: it failed.
@@ -17,7 +17,7 @@ pub enum JobStatus {
     Unknown,
 }
 
-/// One job of a log. What the log leaves open (-1) is `None`.
+/// A job of a log. What the log leaves open (-1) is `None`.
 ///
 /// Run time and processors are always known: a line without them is a
 /// complaint, not a job. A run time of zero is allowed; logs hold such jobs.
@@ -37,7 +37,7 @@ pub struct SwfJob {
     pub requested_processors: Option<u32>,
     /// The user's run time estimate or limit.
     pub requested_time: Option<DurationMs>,
-    /// How the job ended.
+    /// The way the job ended.
     pub status: JobStatus,
     /// The user's number.
     pub user: Option<u32>,
@@ -55,7 +55,7 @@ pub struct SwfJob {
 
 const COLUMNS: usize = 18;
 
-/// A column that is read: where it stands, from 0, and what it is called.
+/// A column that is read: its index from 0, and its name.
 #[derive(Clone, Copy)]
 struct SwfColumn(usize, &'static str);
 
@@ -74,11 +74,11 @@ const PARTITION: SwfColumn = SwfColumn(15, "partition");
 const PRECEDING_JOB: SwfColumn = SwfColumn(16, "preceding job");
 const THINK_TIME: SwfColumn = SwfColumn(17, "think time");
 
-/// The job on a line that is neither blank nor a comment. Columns nobody needs
-/// (average processor time, memory, executable) are not looked at.
+/// Parses a line that is neither blank nor a comment. Unused columns (average processor time,
+/// memory, executable) are ignored.
 pub(super) fn parse(line: &str) -> Result<SwfJob, LineFault> {
     let row = SwfRow::split(line)?;
-    // First, because a burst has no submit time and its run time is a part only.
+    // The status comes first, because a burst has no submit time and its run time is only a part.
     let status = row.status()?;
     let number = row.whole(NUMBER)?;
     Ok(SwfJob {
@@ -155,7 +155,7 @@ impl<'a> SwfRow<'a> {
         self.length(column)?.ok_or_else(|| self.fault(kind, column))
     }
 
-    /// A whole number from 0, or `None` for -1.
+    /// Parses a whole number from 0, or `None` for -1.
     fn whole(&self, column: SwfColumn) -> Result<Option<u64>, LineFault> {
         self.whole_number(self.text(column), column)
     }
@@ -165,7 +165,7 @@ impl<'a> SwfRow<'a> {
         number.map_err(|_| self.fault(ComplaintKind::OutOfRange, column))
     }
 
-    /// Seconds, whole or with a decimal fraction, of which milliseconds are kept.
+    /// Parses seconds, whole or with a decimal fraction, of which milliseconds are kept.
     fn length(&self, column: SwfColumn) -> Result<Option<DurationMs>, LineFault> {
         let Some((secs, fraction)) = self.text(column).split_once('.') else {
             return Ok(self.whole(column)?.map(DurationMs::from_secs));
@@ -179,7 +179,7 @@ impl<'a> SwfRow<'a> {
         Ok(secs.map(|secs| DurationMs::from_secs(secs) + DurationMs(ms)))
     }
 
-    /// `text` is what `column` holds, or its part before the decimal point.
+    /// Parses `text`, which is the value of `column` or its part before the decimal point.
     fn whole_number(&self, text: &str, column: SwfColumn) -> Result<Option<u64>, LineFault> {
         if text == "-1" {
             return Ok(None);

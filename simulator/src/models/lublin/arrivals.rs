@@ -1,8 +1,8 @@
 //! Arrivals with a daily cycle.
 //!
-//! Each half hour of the day has a price, the higher the more jobs arrive in
-//! it; 1 on average. A gap is drawn as if all half hours were alike, and then
-//! paid: busy half hours eat up more of it, so it covers less time.
+//! Each half hour of the day has a price, the higher the more jobs arrive in it; 1 on average. A
+//! gap is drawn as if all half hours were alike, and then paid: busy half hours consume more of it,
+//! so it covers less time.
 
 use cospan_domain::units::DurationMs;
 use rand::Rng;
@@ -13,9 +13,9 @@ use super::ArrivalParameters;
 
 /// Half hours of a day.
 pub(super) const BUCKETS: usize = 48;
-/// Where the cycle starts: at bucket 11, half past five in the morning, when
-/// fewest jobs arrive. (The authors' program calls this number an hour, but
-/// counts half hours with it; only so do the fitted gammas peak at midday.)
+/// Start of the cycle: at bucket 11, half past five in the morning, when fewest jobs arrive. (The
+/// authors' program calls this number an hour, but counts half hours with it; only so do the fitted
+/// gammas peak at midday.)
 const CYCLE_START: usize = 11;
 const BUCKET_SECS: f64 = 1800.0;
 /// ln of the longest gap in seconds, before the daily cycle; about five days.
@@ -26,9 +26,9 @@ const LN_GAP_MAX: f64 = 13.0;
 pub(super) struct Arrivals {
     ln_gap: GammaSampler,
     prices: [f64; BUCKETS],
-    /// Half hours gone by since the start.
+    /// Half hours passed since the start.
     buckets_passed: u64,
-    /// What was paid into the present half hour; below its price.
+    /// The sum paid into the present half hour; below its price.
     paid: f64,
 }
 
@@ -47,7 +47,7 @@ impl Arrivals {
         })
     }
 
-    /// The next arrival, since the start; never before the last one.
+    /// Returns the next arrival, since the start; never before the last one.
     pub(super) fn next_arrival(&mut self, rng: &mut impl Rng) -> DurationMs {
         self.paid += self.ln_gap.at_most(LN_GAP_MAX, rng).exp() / BUCKET_SECS;
         while self.paid >= self.price() {
@@ -63,7 +63,7 @@ impl Arrivals {
     }
 }
 
-/// The share of arrivals in each half hour of the day, times their number.
+/// Returns the share of arrivals in each half hour of the day, times their number.
 pub(super) fn prices(cycle: Gamma) -> Result<[f64; BUCKETS], ModelParameterError> {
     cycle.sampler("the gamma of the daily cycle")?;
     let mut prices = [0.0; BUCKETS];

@@ -2,10 +2,10 @@
 
 use super::super::{Gamma, ModelParameterError, check};
 
-/// Which jobs the workload consists of. The default is the authors': typed.
+/// The kinds of jobs in the workload. The default is the authors': typed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LublinParameters {
-    /// One stream for jobs of all types.
+    /// A single stream for jobs of all types.
     Typeless(StreamParameters),
     /// A stream of batch jobs and one of interactive jobs, independent.
     Typed {
@@ -16,14 +16,14 @@ pub enum LublinParameters {
     },
 }
 
-/// One stream of jobs.
+/// The parameters of a stream of jobs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StreamParameters {
-    /// How many processors.
+    /// Distribution of the number of processors.
     pub sizes: SizeParameters,
-    /// For how long.
+    /// Distribution of run times.
     pub run_times: RunTimeParameters,
-    /// When.
+    /// Distribution of arrivals.
     pub arrivals: ArrivalParameters,
 }
 
@@ -57,8 +57,8 @@ pub struct RunTimeParameters {
     pub ln_first: Gamma,
     /// The gamma of the longer jobs.
     pub ln_second: Gamma,
-    /// How the share of the first gamma changes with each processor (pa).
-    /// 0 makes run times independent of size.
+    /// Change of the share of the first gamma with each processor (pa). 0 makes run times
+    /// independent of size.
     pub first_share_slope: f64,
     /// The share of the first gamma at size zero (pb). Smaller is longer.
     pub first_share_base: f64,
@@ -87,7 +87,7 @@ impl Default for LublinParameters {
 }
 
 impl LublinParameters {
-    /// The same workload for a machine of `processors` instead of 128.
+    /// Scales the workload to a machine of `processors` instead of 128.
     pub fn for_system(self, processors: u32) -> Self {
         match self {
             Self::Typeless(all) => Self::Typeless(all.for_system(processors)),
@@ -100,7 +100,7 @@ impl LublinParameters {
 }
 
 impl StreamParameters {
-    /// Jobs of all types, for 128 processors.
+    /// Returns the parameters of jobs of all types, for 128 processors.
     pub const fn typeless() -> Self {
         Self {
             sizes: SizeParameters::fitted(0.244, 0.576, [0.8, 4.5, 7.0], 0.86),
@@ -109,7 +109,7 @@ impl StreamParameters {
         }
     }
 
-    /// Batch jobs, for 128 processors.
+    /// Returns the parameters of batch jobs, for 128 processors.
     pub const fn batch() -> Self {
         Self {
             sizes: SizeParameters::fitted(0.2927, 0.6686, [1.2, 5.0, 7.0], 0.875),
@@ -118,7 +118,7 @@ impl StreamParameters {
         }
     }
 
-    /// Interactive jobs, of at most 64 of 128 processors.
+    /// Returns the parameters of interactive jobs, of at most 64 of 128 processors.
     pub const fn interactive() -> Self {
         Self {
             sizes: SizeParameters::fitted(0.1541, 0.625, [1.0, 3.0, 5.5], 0.705),
@@ -131,7 +131,7 @@ impl StreamParameters {
         }
     }
 
-    /// The same jobs for a machine of `processors`; see [`SizeParameters::for_system`].
+    /// Scales the jobs to a machine of `processors`; see [`SizeParameters::for_system`].
     pub fn for_system(self, processors: u32) -> Self {
         Self {
             sizes: self.sizes.for_system(processors),
@@ -153,8 +153,8 @@ impl SizeParameters {
         }
     }
 
-    /// Moves the bend and the largest size with the size of the machine, their
-    /// distance kept, and limits jobs to it.
+    /// Moves the bend and the largest size with the size of the machine, at the same distance, and
+    /// limits jobs to it.
     pub fn for_system(self, processors: u32) -> Self {
         let shift = f64::from(processors).log2() - f64::from(self.processors_max).log2();
         let log2_high = (self.log2_high + shift).max(0.0);
@@ -228,7 +228,7 @@ impl RunTimeParameters {
         }
     }
 
-    /// The probability that a job of `processors` is a shorter one.
+    /// Returns the probability that a job of `processors` is a shorter one.
     pub fn first_share(&self, processors: u32) -> f64 {
         (self.first_share_slope * f64::from(processors) + self.first_share_base).clamp(0.0, 1.0)
     }

@@ -1,4 +1,4 @@
-//! Which job gets which estimate.
+//! Assigns estimates to jobs.
 
 use std::cmp::Reverse;
 
@@ -7,8 +7,8 @@ use rand::Rng;
 
 use super::{EstimateCount, EstimateError};
 
-/// An estimate for each of `run_times`, in their order, none shorter than the
-/// run time, each used as often as `estimates` says.
+/// Returns an estimate for each of `run_times`, in their order, none shorter than the run time,
+/// each used as often as `estimates` says.
 ///
 /// The longest jobs choose first, each at random among the estimates that are
 /// left and long enough.

@@ -1,8 +1,8 @@
-//! From shares to whole numbers of jobs.
+//! Converts shares to whole numbers of jobs.
 
-/// `jobs` divided in proportion to `shares`, with at least one job each, which
-/// requires no fewer jobs than shares. What the ones bring above the total is
-/// taken from the others, again in proportion.
+/// Divides `jobs` in proportion to `shares`, with at least one job each, which requires no fewer
+/// jobs than shares. The excess that these ones cause is taken from the others, again in
+/// proportion.
 pub(super) fn apportioned(jobs: u64, shares: &[f64]) -> Vec<u64> {
     let mut counts: Vec<u64> = by_largest_remainder(jobs, shares)
         .into_iter()
@@ -16,7 +16,7 @@ pub(super) fn apportioned(jobs: u64, shares: &[f64]) -> Vec<u64> {
     counts
 }
 
-/// Whole parts first; what is left goes to the largest fractions, one each.
+/// Assigns whole parts first; the rest goes to the largest fractions, one each.
 fn by_largest_remainder(total: u64, weights: &[f64]) -> Vec<u64> {
     let sum: f64 = weights.iter().sum();
     if total == 0 || sum <= 0.0 {

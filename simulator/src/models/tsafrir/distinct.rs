@@ -1,6 +1,6 @@
-//! How many distinct estimates a log has.
+//! The number of distinct estimates in a log.
 
-/// How the number of distinct estimates follows from the number of jobs.
+/// A rule for the number of distinct estimates, given the number of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DistinctEstimates {
     /// Straight lines between points seen in logs; constant beyond the last.
@@ -22,7 +22,7 @@ const POINTS: [(f64, f64); 7] = [
 ];
 
 impl DistinctEstimates {
-    /// The number of distinct estimates of `jobs` jobs, rounded; may be 0.
+    /// Returns the number of distinct estimates of `jobs` jobs, rounded; may be 0.
     pub fn count(self, jobs: u64) -> u64 {
         let jobs = jobs as f64;
         let estimates = match self {

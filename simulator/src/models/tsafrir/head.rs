@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use cospan_domain::units::DurationMs;
 use rand::Rng;
 
-/// How many estimates form the head.
+/// Number of estimates in the head.
 pub const HEAD_LEN: usize = 20;
 
 /// Percent of the jobs whose estimates are in the head.
@@ -34,7 +34,7 @@ const USUAL: [u64; 15] = [
     18 * HOUR,
 ];
 
-/// If these do not suffice, multiples of these are taken, the longest first.
+/// Steps whose multiples are taken if the usual estimates do not suffice, the longest first.
 const STEPS: [u64; 10] = [
     200 * HOUR,
     100 * HOUR,
@@ -73,8 +73,8 @@ const OBSERVED_RANKS: [[usize; 4]; HEAD_LEN] = [
     [20, 19, 11, 12],
 ];
 
-/// The estimates of the head that are not `known`: so many that head and known
-/// ones together are `len`, fewer if a short maximum leaves no more.
+/// Returns the estimates of the head that are not `known`: so many that head and known ones
+/// together are `len`, fewer if a short maximum leaves no more.
 pub(super) fn times(
     longest: DurationMs,
     len: usize,
@@ -95,8 +95,8 @@ pub(super) fn times(
         .collect()
 }
 
-/// `times` with the most popular first: the longest of all if it is there, the
-/// others in an order drawn from what was observed at their place.
+/// Sorts `times`, the most popular first: the longest of all if it is there, the others in an order
+/// drawn from what was observed at their place.
 pub(super) fn by_popularity(
     mut times: Vec<DurationMs>,
     longest: DurationMs,
@@ -115,12 +115,12 @@ pub(super) fn by_popularity(
         .collect()
 }
 
-/// Ranks from 2 for the first `len` estimates after the longest: each is drawn
-/// from the ranks observed at its place or before it, the smaller of two draws;
-/// but a rank that no log shows later must be given now.
+/// Draws ranks from 2 for the first `len` estimates after the longest: each is drawn from the ranks
+/// observed at its place or before it, the smaller of two draws. A rank that no log shows later
+/// must be given now.
 fn draw_ranks(len: usize, rng: &mut impl Rng) -> Vec<usize> {
     let mut pool = BTreeSet::from(OBSERVED_RANKS[0]);
-    // Rank 1 is the longest estimate's, ranks given away must not come back.
+    // Rank 1 is the longest estimate's; ranks given away must not come back.
     let mut given = BTreeSet::from([1]);
     let mut ranks = Vec::with_capacity(len);
     for (place, observed) in OBSERVED_RANKS.iter().enumerate().skip(1).take(len) {
@@ -153,7 +153,7 @@ fn smaller_of_two(pool: &BTreeSet<usize>, rng: &mut impl Rng) -> Option<usize> {
     pool.iter().nth(place).copied()
 }
 
-/// Percent of the jobs for each of `len` ranks from `first_rank` on.
+/// Returns the percentage of the jobs for each of `len` ranks from `first_rank` on.
 pub(super) fn shares(first_rank: usize, len: usize) -> Vec<f64> {
     (first_rank..first_rank + len).map(share).collect()
 }

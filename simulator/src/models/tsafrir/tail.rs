@@ -12,11 +12,11 @@ use super::head::{HEAD_LEN, HEAD_PERCENT};
 const SECOND: u64 = 1000;
 const MINUTE: u64 = 60 * SECOND;
 
-/// Where an estimate goes whose minute is taken.
+/// Offsets to try for an estimate whose minute is taken.
 const MOVES: [u64; 3] = [30 * SECOND, 20 * SECOND, 10 * SECOND];
 
-/// `len` estimates up to `longest`, dense among the short ones, none of them
-/// `taken`. `distinct` counts all estimates, head and tail.
+/// Returns `len` estimates up to `longest`, dense among the short ones, none of them `taken`.
+/// `distinct` counts all estimates, head and tail.
 pub(super) fn times(
     longest: DurationMs,
     distinct: usize,
@@ -35,8 +35,8 @@ pub(super) fn times(
     times.collect()
 }
 
-/// `time`, or else the first free time of those that the moves lead to, down
-/// before up, or else the nearest free second.
+/// Returns `time` if it is free, or else the first free time at one of the offsets, down before up,
+/// or else the nearest free second.
 fn free_near(time: u64, longest: u64, taken: &BTreeSet<DurationMs>) -> u64 {
     let seconds = (1..=longest / SECOND).map(|seconds| seconds * SECOND);
     let offsets = std::iter::once(0).chain(MOVES).chain(seconds);
@@ -47,8 +47,8 @@ fn free_near(time: u64, longest: u64, taken: &BTreeSet<DurationMs>) -> u64 {
     free.next().unwrap_or(time)
 }
 
-/// Percent of the jobs for each of `len` estimates, in random order: how long a
-/// rare estimate is says nothing about how rare it is.
+/// Returns the percentage of the jobs for each of `len` estimates, in random order: the length of a
+/// rare estimate does not tell how rare it is.
 pub(super) fn shares(len: usize, rng: &mut impl Rng) -> Vec<f64> {
     let ranks = HEAD_LEN + 1..=HEAD_LEN + len;
     let mut shares: Vec<f64> = ranks

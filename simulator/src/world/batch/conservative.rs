@@ -2,10 +2,9 @@
 //! earliest place that takes nothing from the reservations before it (A. Mu'alem
 //! and D. Feitelson, IEEE TPDS 12(6), 2001, section 2.1).
 //!
-//! When processors become free early, the schedule is compressed: in queue
-//! order each job moves to the earliest place there is, until no job can move.
-//! A place can only have come up where processors became free since the last
-//! time, so only the jobs that such a [`Gain`] may help are tried.
+//! When processors become free early, the schedule is compressed: in queue order each job moves to
+//! the earliest possible place, until no job can move. A new place can exist only where processors
+//! became free since the last time, so only the jobs that such a [`Gain`] may help are tried.
 //!
 //! A reservation that cannot be kept (an overrun, a failed node, a drain)
 //! makes all of them void; they are made anew in queue order.
@@ -17,7 +16,7 @@ use super::profile::{Profile, ProfileOpening};
 use super::queue::{BatchQueue, Least, NEVER, QueuedJob};
 use super::running::{Overrun, RunningJobs};
 
-/// More separate gains than this are taken together.
+/// Number of separate gains above which they are merged.
 const GAINS_MAX: usize = 12;
 
 /// Processors that became free between two instants.
@@ -27,7 +26,7 @@ struct Gain {
     to: u64,
     /// Least that was free there before: a job that needs no more gains nothing.
     before: i64,
-    /// Most that is free there since: a job that needs more gains nothing.
+    /// Most that is free there now: a job that needs more gains nothing.
     since: i64,
 }
 
@@ -70,12 +69,12 @@ impl Gains {
         self.list = kept;
     }
 
-    /// Whether some job among those with these least needs may be helped.
+    /// Returns true if some job among those with these least needs may be helped.
     fn may_help(&self, least: &Least) -> bool {
         i64::from(least.processors) <= self.most
     }
 
-    /// The span that holds every gain that helps the job.
+    /// Returns the span that covers every gain that helps the job.
     fn span(&self, job: &QueuedJob) -> Option<(u64, u64)> {
         let helpful = self.list.iter().filter(|gain| gain.helps(job));
         helpful
@@ -84,12 +83,12 @@ impl Gains {
     }
 }
 
-/// The reservations of all queued jobs, and what they leave free.
+/// The reservations of all queued jobs, and what remains free.
 #[derive(Debug, Clone)]
 pub(super) struct QueueReservations {
     profile: Profile,
     gains: Gains,
-    /// Submitted since the last look; without a reservation yet.
+    /// Jobs submitted since the last update; without a reservation yet.
     fresh: Vec<LrmJobId>,
     void: bool,
 }
@@ -108,7 +107,7 @@ impl QueueReservations {
         self.fresh.push(id);
     }
 
-    /// `processors` that were taken up to `until` are free from `now` on.
+    /// Frees `processors` from `now` on that were taken up to `until`.
     pub(super) fn on_freed(&mut self, processors: u32, now: Timestamp, until: Timestamp) {
         self.free(processors, now.0, until.0);
     }
@@ -149,7 +148,7 @@ impl QueueReservations {
         });
     }
 
-    /// Brings every reservation up to `now`.
+    /// Updates every reservation to `now`.
     pub(super) fn update(
         &mut self,
         queue: &mut BatchQueue,
@@ -175,7 +174,7 @@ impl QueueReservations {
         for id in std::mem::take(&mut self.fresh) {
             if let Some(position) = queue.position(id)
                 && let Some(job) = queue.get(position).copied()
-                // A number that was cancelled and handed out again since is here twice.
+                // A number that was cancelled and reused since then is here twice.
                 && job.start == NEVER
             {
                 self.place(queue, position, &job, now);
@@ -234,16 +233,16 @@ impl QueueReservations {
                     self.gains.add(gain);
                 }
             }
-            // What the moves left free may help jobs ahead of those that moved.
+            // The moves may have freed room for jobs ahead of the moved ones.
             gains = std::mem::take(&mut self.gains);
         }
     }
 
-    /// Moves a job to an earlier place that overlaps `span`, if there is one,
-    /// and returns what it leaves behind.
+    /// Moves a job to an earlier place that overlaps `span`, if there is one, and returns the gain
+    /// where it was.
     ///
-    /// Places that reach into the job's own reservation count: from its start
-    /// on, its own processors are there for it.
+    /// Places that overlap the job's own reservation count: from its start on, its own processors
+    /// are available to it.
     fn move_up(
         &mut self,
         queue: &mut BatchQueue,

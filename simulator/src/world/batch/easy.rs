@@ -9,18 +9,18 @@ use cospan_domain::units::Timestamp;
 use super::queue::{Least, NEVER, QueuedJob};
 use super::running::RunningJobs;
 
-/// When the head of the queue can start by the estimates of the running jobs,
-/// and what is left then.
+/// The time at which the head of the queue can start by the estimates of the running jobs, and the
+/// processors left then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shadow {
-    /// Never, if the nodes in service are too few.
+    /// Start of the head; never, if the nodes in service are too few.
     pub(super) time: Timestamp,
     /// Processors free at that time beyond what the head needs.
     pub(super) extra: u32,
 }
 
 impl Shadow {
-    /// The shadow of a head that needs `processors`, of which `idle` are free now.
+    /// Computes the shadow of a head that needs `processors`, of which `idle` are free now.
     pub(super) fn of(processors: u32, idle: u32, running: &RunningJobs) -> Self {
         let mut free = idle;
         let mut time = None;
@@ -45,8 +45,8 @@ impl Shadow {
         }
     }
 
-    /// Whether a job may overtake the head: it fits now, and either ends by
-    /// the shadow time or takes only what the head leaves.
+    /// Returns true if a job may overtake the head: it fits now, and either ends by the shadow time
+    /// or takes only what the head leaves.
     pub(super) fn admits(&self, least: &Least, idle: u32, now: Timestamp) -> bool {
         least.processors <= idle
             && (now + least.estimate <= self.time || least.processors <= self.extra)

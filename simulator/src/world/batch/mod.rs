@@ -11,8 +11,8 @@
 //! on the expected end of a running job; if that job ends as expected, its end
 //! is the wake-up, and if it does not, nobody can start.
 //!
-//! *Overruns.* A job that runs past its estimate is taken to end one second
-//! ahead of now, over and over. It is not killed: that is for the caller.
+//! *Overruns.* A job that runs past its estimate is assumed to end one second from now, over and
+//! over. It is not killed: that is up to the caller.
 //!
 //! *Cost.* A call costs O(log n) in the queued and running jobs, plus what it
 //! starts. EASY also walks the running jobs up to the shadow time and the
@@ -52,20 +52,20 @@ impl fmt::Display for LrmJobId {
     }
 }
 
-/// Which queued jobs may start.
+/// The rule by which queued jobs may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discipline {
     /// First come, first served: strictly in order of submission.
     Fcfs,
-    /// A job may overtake if it does not put off the head of the queue (Lifka
-    /// 1995). A head that needs more than the nodes in service puts off nobody.
+    /// A job may overtake if it does not delay the head of the queue (Lifka 1995). A head that
+    /// needs more than the nodes in service delays nobody.
     Easy,
-    /// A job may overtake if it puts off nobody's reservation; each job has one
-    /// (Mu'alem and Feitelson 2001).
+    /// A job may overtake if it delays nobody's reservation; each job has one (Mu'alem and
+    /// Feitelson 2001).
     Conservative,
 }
 
-/// Why a job was not accepted.
+/// The reason why a job was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SubmitError {
     /// It could never start, even with every node up.
@@ -107,8 +107,8 @@ pub struct BatchSystem {
 }
 
 impl BatchSystem {
-    /// An empty site. `processors_per_node` is cut down so that the site has
-    /// at most `u32::MAX` processors.
+    /// Makes an empty site. `processors_per_node` is reduced so that the site has at most
+    /// `u32::MAX` processors.
     pub fn new(discipline: Discipline, nodes: u32, processors_per_node: u32) -> Self {
         let per_node = processors_per_node.min(u32::MAX / nodes.max(1));
         let total = nodes * per_node;
@@ -128,11 +128,11 @@ impl BatchSystem {
         }
     }
 
-    /// Puts a job at the end of the queue. `estimate` is how long it says it
-    /// will run; no processors or no time count as one processor and 1 ms.
+    /// Puts a job at the end of the queue. `estimate` is its own estimate of its run time. No
+    /// processors or no time count as one processor and 1 ms.
     ///
-    /// # Errors
-    /// More processors than the site has, or a number in use; nothing is queued.
+    /// Fails if it needs more processors than the site has, or its number is in use; nothing is
+    /// queued then.
     pub fn submit(
         &mut self,
         id: LrmJobId,
@@ -165,8 +165,8 @@ impl BatchSystem {
         Ok(())
     }
 
-    /// A running job finished or was killed, or a queued one is cancelled.
-    /// False if the job is unknown; then nothing changes.
+    /// Ends a job: a running one finished or was killed, or a queued one is cancelled. Returns
+    /// false if the job is unknown; then nothing changes.
     pub fn end(&mut self, id: LrmJobId, now: Timestamp) -> bool {
         let now = self.at(now);
         if let Some(job) = self.running.remove(id) {
@@ -185,8 +185,7 @@ impl BatchSystem {
         true
     }
 
-    /// Starts the jobs that the discipline allows now and returns them in
-    /// order of start.
+    /// Starts the jobs that the discipline allows now, and returns them in order of start.
     pub fn schedule(&mut self, now: Timestamp) -> Vec<LrmJobId> {
         let now = self.at(now);
         let idle_queue = self.queue.len() == 0 || self.nodes.idle() == 0;
@@ -200,8 +199,8 @@ impl BatchSystem {
         }
     }
 
-    /// A node fails: its jobs are killed and leave, in order of id, and its
-    /// processors are gone. Empty if the node is unknown or down already.
+    /// Takes a failed node out of service: its jobs are killed and returned in order of id, and its
+    /// processors are gone. Returns nothing if the node is unknown or already down.
     pub fn node_down(&mut self, node: u32, now: Timestamp) -> Vec<LrmJobId> {
         let now = self.at(now);
         if self.nodes.is_up(node) != Some(true) {
@@ -218,7 +217,7 @@ impl BatchSystem {
         killed
     }
 
-    /// A node is back. False if it is unknown or was not down.
+    /// Brings a node back. Returns false if it is unknown or was not down.
     pub fn node_up(&mut self, node: u32, now: Timestamp) -> bool {
         let now = self.at(now);
         if self.nodes.is_up(node) != Some(false) {
@@ -241,57 +240,56 @@ impl BatchSystem {
         self.draining = false;
     }
 
-    /// Number of jobs that wait.
+    /// Returns the number of jobs that wait.
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// Number of jobs that run.
+    /// Returns the number of jobs that run.
     pub fn running(&self) -> usize {
         self.running.len()
     }
 
-    /// Processors that are free on nodes that are up.
+    /// Returns the processors that are free on nodes that are up.
     pub fn idle(&self) -> u32 {
         self.nodes.idle()
     }
 
-    /// Processors that running jobs hold.
+    /// Returns the processors that running jobs hold.
     pub fn used(&self) -> u32 {
         self.running.used()
     }
 
-    /// Whether the job waits.
+    /// Returns true if the job waits.
     pub fn is_queued(&self, id: LrmJobId) -> bool {
         self.queue.position(id).is_some()
     }
 
-    /// Whether the job waits and none waits before it.
+    /// Returns true if the job waits and none waits before it.
     pub fn heads_queue(&self, id: LrmJobId) -> bool {
         self.queue.next(0).is_some_and(|(_, head)| head.id == id)
     }
 
-    /// Whether the job runs.
+    /// Returns true if the job runs.
     pub fn is_running(&self, id: LrmJobId) -> bool {
         self.running.get(id).is_some()
     }
 
-    /// When a job that runs started.
+    /// Returns the start of a running job.
     pub fn running_since(&self, id: LrmJobId) -> Option<Timestamp> {
         self.running.get(id).map(|job| job.start)
     }
 
-    /// The nodes of a job that runs.
+    /// Lists the nodes of a running job.
     pub fn nodes_of(&self, id: LrmJobId) -> impl Iterator<Item = u32> {
         let job = self.running.get(id);
         job.into_iter()
             .flat_map(|job| job.shares.iter().map(|share| share.node))
     }
 
-    /// When a running job started, or when a queued one is expected to, as of
-    /// the last [`BatchSystem::schedule`] that found something to do: its
-    /// reservation (conservative), or the shadow time if it heads the queue
-    /// (EASY). `None` where the discipline does not say.
+    /// Returns when a running job started, or when a queued one is expected to, as of the last
+    /// [`BatchSystem::schedule`] that found something to do: its reservation (conservative), or the
+    /// shadow time if it heads the queue (EASY). Returns `None` where the discipline does not say.
     pub fn expected_start(&self, id: LrmJobId) -> Option<Timestamp> {
         if let Some(job) = self.running.get(id) {
             return Some(job.start);
@@ -304,7 +302,7 @@ impl BatchSystem {
         Some(start).filter(|start| *start < NEVER)
     }
 
-    /// The time of a call: `now`, or the latest time known if that is later.
+    /// Returns the time of a call: `now`, or the latest time known if that is later.
     fn at(&mut self, now: Timestamp) -> Timestamp {
         self.latest = self.latest.max(now);
         self.latest

@@ -7,14 +7,14 @@ pub(super) struct NodeShare {
     pub(super) processors: u32,
 }
 
-/// Nodes with equally many processors each; jobs take the lowest free ones first.
+/// Nodes with equally many processors each; jobs take the lowest free nodes first.
 #[derive(Debug, Clone)]
 pub(super) struct NodePool {
     per_node: u32,
     /// Free processors by node; 0 for a node that is down.
     free: Vec<u32>,
     up: Vec<bool>,
-    /// Bit per node: has a free processor. Finds the lowest such node 64 at a time.
+    /// A bit per node: set if it has a free processor. Finds the lowest such node 64 at a time.
     open: Vec<u64>,
     idle: u32,
 }
@@ -39,7 +39,7 @@ impl NodePool {
         self.per_node
     }
 
-    /// Free processors on nodes that are up.
+    /// Returns the free processors on nodes that are up.
     pub(super) fn idle(&self) -> u32 {
         self.idle
     }
@@ -48,7 +48,7 @@ impl NodePool {
         self.up.get(node as usize).copied()
     }
 
-    /// Processors of all nodes that are up.
+    /// Returns the processors of all nodes that are up.
     pub(super) fn in_service(&self) -> u32 {
         self.up.iter().filter(|up| **up).count() as u32 * self.per_node
     }
@@ -78,7 +78,7 @@ impl NodePool {
         Some(shares)
     }
 
-    /// Gives back what [`NodePool::take`] gave out.
+    /// Returns shares taken by [`NodePool::take`].
     pub(super) fn give(&mut self, shares: &[NodeShare]) {
         for share in shares {
             self.set_free(
@@ -94,7 +94,7 @@ impl NodePool {
         self.set_free(node, 0);
     }
 
-    /// Brings a node that was down back, with all its processors free.
+    /// Brings back a node that was down, with all its processors free.
     pub(super) fn set_up(&mut self, node: u32) {
         self.up[node as usize] = true;
         self.set_free(node, self.per_node);

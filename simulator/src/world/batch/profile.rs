@@ -1,14 +1,13 @@
 //! Free processors over time to come: a step function.
 //!
-//! The steps lie in stretches of bounded length that each know the most free
-//! processors on them, so a search skips full stretches, and a change costs no
-//! more than the stretches that it touches.
+//! The steps lie in stretches of bounded length. Each knows the most free processors on its steps,
+//! so a search skips full stretches, and a change costs no more than the stretches that it touches.
 
 /// Steps in a stretch before it is cut in two.
 const STRETCH_MAX: usize = 64;
 
-/// From `at` on, up to the next step, `free` processors are free. Below zero
-/// where more is promised than there is, after a failure or an overrun.
+/// From `at` on, up to the next step, `free` processors are free. Below zero where more is reserved
+/// than there is, after a failure or an overrun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ProfileStep {
     at: u64,
@@ -39,8 +38,8 @@ impl Stretch {
     }
 }
 
-/// What to look for: `processors` free from some instant in `from..before` on,
-/// for `length` or up to `until`, whichever is sooner.
+/// The opening to look for: `processors` free from some instant in `from..before` on, for `length`
+/// or up to `until`, whichever is sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ProfileOpening {
     pub(super) processors: i64,
@@ -57,7 +56,7 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    /// `free` processors from `at` on, for ever.
+    /// Makes a profile with `free` processors from `at` on, for ever.
     pub(super) fn new(at: u64, free: i64) -> Self {
         Self {
             stretches: vec![Stretch::new(vec![ProfileStep { at, free }])],
@@ -90,7 +89,7 @@ impl Profile {
         self.join(from);
     }
 
-    /// Least and most free processors between `from` and `to`.
+    /// Returns the least and most free processors between `from` and `to`.
     pub(super) fn range(&self, from: u64, to: u64) -> (i64, i64) {
         let mut least = i64::MAX;
         let mut most = i64::MIN;
@@ -112,7 +111,7 @@ impl Profile {
         (least, most)
     }
 
-    /// The earliest opening, if there is one.
+    /// Returns the earliest opening, if there is one.
     pub(super) fn earliest(&self, wanted: &ProfileOpening) -> Option<u64> {
         let mut found: Option<u64> = None;
         let first = self.stretch_of(wanted.from);
@@ -145,7 +144,7 @@ impl Profile {
         found
     }
 
-    /// Forgets what was before `now`.
+    /// Forgets everything before `now`.
     pub(super) fn advance(&mut self, now: u64) {
         let gone = self.stretch_of(now);
         self.stretches.drain(..gone);
@@ -160,7 +159,7 @@ impl Profile {
         }
     }
 
-    /// Index of the stretch that holds `at`; the first if `at` is before all.
+    /// Returns the index of the stretch that holds `at`; the first if `at` is before all.
     fn stretch_of(&self, at: u64) -> usize {
         self.stretches
             .partition_point(|stretch| stretch.steps[0].at <= at)

@@ -1,9 +1,8 @@
 //! The queue of waiting jobs, searchable by what a job needs.
 //!
-//! Jobs lie in slots in queue order. Over the slots stands a segment tree that
-//! holds the least processors, estimate and reserved start below each of its
-//! nodes, so a search passes over whole stretches of jobs that cannot be meant.
-//! Removal leaves a gap; when the slots run out, the gaps are closed and the
+//! Jobs lie in slots in queue order. A segment tree over the slots holds the least processors,
+//! estimate and reserved start below each of its nodes, so a search skips whole stretches of jobs
+//! that cannot match. Removal leaves a gap; when the slots run out, the gaps are closed and the
 //! room is doubled if needed. So appending and removing cost O(log n) amortised.
 
 use std::collections::BTreeMap;
@@ -91,7 +90,7 @@ impl BatchQueue {
         self.slots.get(position)?.as_ref()
     }
 
-    /// The least needs of all waiting jobs.
+    /// Returns the least needs of all waiting jobs.
     pub(super) fn least(&self) -> Least {
         self.least[1]
     }
@@ -121,13 +120,13 @@ impl BatchQueue {
         }
     }
 
-    /// First job at or after `from`.
+    /// Returns the first job at or after `from`.
     pub(super) fn next(&self, from: usize) -> Option<(usize, QueuedJob)> {
         self.next_where(from, |_| true)
     }
 
-    /// First job at or after `from` that `wanted` holds for. For the least of
-    /// a group, `wanted` must hold whenever it holds for a member.
+    /// Returns the first job at or after `from` that satisfies `wanted`. For the least of a group,
+    /// `wanted` must hold whenever it holds for a member.
     pub(super) fn next_where(
         &self,
         from: usize,

@@ -7,7 +7,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use super::LrmJobId;
 use super::nodes::NodeShare;
 
-/// How far ahead the end of a job is taken to be once it has run past its estimate.
+/// Time from now to the assumed end of a job that has run past its estimate.
 pub(super) const OVERRUN: DurationMs = DurationMs(1000);
 
 /// A job that runs.
@@ -20,7 +20,7 @@ pub(super) struct RunningJob {
     pub(super) shares: Vec<NodeShare>,
 }
 
-/// A job whose expected end was moved, because it passed.
+/// A job whose expected end was moved because it passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Overrun {
     pub(super) processors: u32,
@@ -41,7 +41,7 @@ impl RunningJobs {
         self.jobs.len()
     }
 
-    /// Processors of all running jobs.
+    /// Returns the processors of all running jobs.
     pub(super) fn used(&self) -> u32 {
         self.used
     }
@@ -63,7 +63,7 @@ impl RunningJobs {
         Some(job)
     }
 
-    /// Jobs with processors on `node`, in order of id.
+    /// Lists the jobs with processors on `node`, in order of id.
     pub(super) fn on_node(&self, node: u32) -> Vec<LrmJobId> {
         let holds = |job: &RunningJob| job.shares.iter().any(|share| share.node == node);
         self.jobs
@@ -73,15 +73,15 @@ impl RunningJobs {
             .collect()
     }
 
-    /// Expected ends with the processors that become free, soonest first.
+    /// Lists expected ends with the processors that become free, soonest first.
     pub(super) fn ends(&self) -> impl Iterator<Item = (Timestamp, u32)> {
         self.ends
             .iter()
             .map(|((end, _), processors)| (*end, *processors))
     }
 
-    /// Moves every expected end before `now` to [`OVERRUN`] after `now`. An end
-    /// of exactly `now` may yet be reported, so it stands.
+    /// Moves every expected end before `now` to [`OVERRUN`] after `now`. An end of exactly `now`
+    /// may still be reported, so it stays.
     pub(super) fn move_overrun(&mut self, now: Timestamp) -> Vec<Overrun> {
         let mut moved = Vec::new();
         while let Some(first) = self.ends.first_entry() {

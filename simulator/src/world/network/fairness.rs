@@ -15,31 +15,31 @@ pub(super) const MILLI: u128 = 1000;
 /// Index of a channel.
 pub(super) type ChannelId = usize;
 
-/// Something with a capacity that flows share: a link, an up-link or a down-link.
+/// A capacity that flows share: a link, an up-link or a down-link.
 #[derive(Debug, Clone)]
 pub(super) struct Channel {
     pub(super) capacity: FlowRate,
     pub(super) flows: BTreeSet<FlowId>,
 }
 
-/// A flow as far as sharing goes.
+/// A flow as seen by the sharing.
 #[derive(Debug, Clone)]
 pub(super) struct Sharer {
     pub(super) crosses: Vec<ChannelId>,
     pub(super) limit: Option<FlowRate>,
 }
 
-/// A bandwidth as a rate.
+/// Converts a bandwidth to a rate.
 pub(super) fn rate(bandwidth: BitsPerSecond) -> FlowRate {
     u128::from(bandwidth.0) * MILLI
 }
 
-/// A rate as a bandwidth, rounded down.
+/// Converts a rate to a bandwidth, rounded down.
 pub(super) fn bandwidth(rate: FlowRate) -> BitsPerSecond {
     BitsPerSecond(u64::try_from(rate / MILLI).unwrap_or(u64::MAX))
 }
 
-/// What a channel has left while it is filled.
+/// The rest of a channel while it is filled.
 #[derive(Debug, Clone, Copy)]
 struct Rest {
     capacity: FlowRate,
@@ -47,17 +47,17 @@ struct Rest {
 }
 
 impl Rest {
-    /// An equal share for each flow, if there are flows left.
+    /// Returns an equal share for each flow, if there are flows left.
     fn share(&self) -> Option<FlowRate> {
         self.capacity.checked_div(self.flows)
     }
 }
 
-/// Rates of all flows that cross a channel of `changed`, or share a channel
-/// with one that does, and so on.
+/// Computes the rates of all flows that cross a channel of `changed`, or share a channel with one
+/// that does, and so on.
 ///
-/// All rates rise together until a channel is full or a limit is reached; the
-/// flows that are held back there keep their rate, the others rise on.
+/// All rates rise together until a channel is full or a limit is reached. The flows that are held
+/// back there keep their rate, the others rise on.
 pub(super) fn fair_rates(
     channels: &[Channel],
     sharers: &BTreeMap<FlowId, Sharer>,
@@ -126,7 +126,7 @@ pub(super) fn fair_rates(
     rates
 }
 
-/// The channels that hang together with `changed` through flows.
+/// Finds the channels that are connected with `changed` through flows.
 fn connected(
     channels: &[Channel],
     sharers: &BTreeMap<FlowId, Sharer>,

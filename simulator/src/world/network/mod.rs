@@ -8,16 +8,16 @@
 //! capacities change, and only for flows that share something with the change,
 //! directly or through others.
 //!
-//! *Latency.* A flow has its share from its start on, and its bytes move from
-//! one latency later; alone it takes latency + 8 x bytes / capacity.
+//! *Latency.* A flow has its share from its start on, and its bytes move from one latency later;
+//! alone it takes latency + 8 x bytes / capacity.
 //!
-//! *Arithmetic.* Whole numbers throughout: rates in thousandths of a bit per
-//! second, rounded down, and what is left to send in millionths of a bit. So
-//! nothing drifts, and a flow with a rate always finishes. Ends are rounded up
-//! to the millisecond. Capacities from 1 bit/s on can be shared by 1000 flows.
+//! *Arithmetic.* Whole numbers throughout: rates in thousandths of a bit per second, rounded down,
+//! and the rest to send in millionths of a bit. So nothing drifts, and a flow with a rate always
+//! finishes. Ends are rounded up to the millisecond. Capacities from 1 bit/s on can be shared by
+//! 1000 flows.
 //!
-//! Pure and deterministic: time is an argument; if it goes backwards it is
-//! taken to stand still. Deliberately absent: loss, TCP's slow start, routing.
+//! Pure and deterministic: time is an argument; time that goes backwards is taken to stand still.
+//! Deliberately absent: loss, TCP's slow start, routing.
 
 mod fairness;
 #[cfg(test)]
@@ -45,15 +45,15 @@ impl fmt::Display for FlowId {
     }
 }
 
-/// Why nothing was changed.
+/// The reason why nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NetworkError {
     /// No link was added between these sites in this direction.
     #[error("there is no link from {from} to {to}; add it first")]
     NoLink {
-        /// Where it would start.
+        /// Start of the missing link.
         from: SiteName,
-        /// Where it would end.
+        /// End of the missing link.
         to: SiteName,
     },
     /// A flow with this number is under way or not yet fetched as completed.
@@ -73,7 +73,7 @@ struct SimulatedLink {
 #[derive(Debug, Clone)]
 struct Flow {
     bytes: Bytes,
-    /// When bytes begin to move.
+    /// Time at which bytes begin to move.
     begins: Timestamp,
     /// Work left at `since`.
     left: u128,
@@ -88,7 +88,7 @@ impl Flow {
             .saturating_sub(self.rate.saturating_mul(u128::from(moving.0)))
     }
 
-    /// When it completes at its present rate; `None` if it stands still.
+    /// Returns when it completes at its present rate; `None` if it stands still.
     fn end(&self) -> Option<Timestamp> {
         let from = self.since.max(self.begins);
         match self.left {
@@ -127,13 +127,13 @@ pub struct SimulatedNetwork {
 }
 
 impl SimulatedNetwork {
-    /// No links, no flows.
+    /// Makes a network without links and flows.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a link in one direction, or gives a known one this latency and
-    /// capacity from `now` on; flows under way keep their latency.
+    /// Adds a link in one direction, or changes latency and capacity of a known one from `now` on;
+    /// flows under way keep their latency.
     pub fn set_link(
         &mut self,
         from: &SiteName,
@@ -154,10 +154,10 @@ impl SimulatedNetwork {
         }
     }
 
-    /// Changes what a link carries from `now` on; 0 cuts it, and its flows wait.
+    /// Changes the capacity of a link from `now` on; 0 cuts it, and its flows wait.
     ///
     /// # Errors
-    /// There is no such link.
+    /// Fails if there is no such link.
     pub fn set_capacity(
         &mut self,
         from: &SiteName,
@@ -170,8 +170,8 @@ impl SimulatedNetwork {
         Ok(())
     }
 
-    /// Limits what leaves a site over all links together. The first limit of a
-    /// site holds for flows that start afterwards; later calls change it for all.
+    /// Limits what leaves a site over all links together. The first limit of a site holds for flows
+    /// that start afterwards; later calls change it for all.
     pub fn set_up_link(&mut self, site: &SiteName, capacity: BitsPerSecond, now: Timestamp) {
         self.advance(now);
         match self.up_links.get(site).copied() {
@@ -198,7 +198,7 @@ impl SimulatedNetwork {
     /// Starts a transfer, at no more than `limit` if there is one.
     ///
     /// # Errors
-    /// No such link, or a number in use; nothing starts.
+    /// Fails if there is no such link, or the number is in use; nothing starts then.
     pub fn start(
         &mut self,
         id: FlowId,
@@ -255,7 +255,7 @@ impl SimulatedNetwork {
         self.remove(id, now).map(|flow| flow.done_at(now))
     }
 
-    /// Bytes that have arrived by `now`; `None` if the flow is unknown.
+    /// Returns the bytes that have arrived by `now`; `None` if the flow is unknown.
     pub fn progress(&mut self, id: FlowId, now: Timestamp) -> Option<Bytes> {
         let now = self.advance(now);
         let completed = self.completed.iter().find(|(known, _)| *known == id);
@@ -264,37 +264,38 @@ impl SimulatedNetwork {
             .or_else(|| Some(self.flows.get(&id)?.done_at(now)))
     }
 
-    /// What a link carries; `None` if there is none.
+    /// Returns the capacity of a link; `None` if there is none.
     pub fn capacity(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
         let channel = self.link(from, to).ok()?.channel;
         Some(fairness::bandwidth(self.channels[channel].capacity))
     }
 
-    /// How long the first bit takes over a link; `None` if there is none, or it is cut.
+    /// Returns the time that the first bit takes over a link; `None` if there is none, or it is
+    /// cut.
     pub fn latency(&self, from: &SiteName, to: &SiteName) -> Option<DurationMs> {
         self.capacity(from, to).filter(|capacity| capacity.0 > 0)?;
         self.link(from, to).ok().map(|link| link.latency)
     }
 
-    /// The bandwidth that a flow has now, rounded down; `None` if it is unknown.
+    /// Returns the bandwidth that a flow has now, rounded down; `None` if it is unknown.
     pub fn rate(&self, id: FlowId) -> Option<BitsPerSecond> {
         Some(fairness::bandwidth(self.flows.get(&id)?.rate))
     }
 
-    /// Number of transfers under way.
+    /// Returns the number of transfers under way.
     pub fn under_way(&self) -> usize {
         self.flows.len()
     }
 
-    /// When the next transfer completes if nothing changes before; `None` if
-    /// none can. Valid until the next call that changes something.
+    /// Returns when the next transfer completes if nothing changes before; `None` if none can.
+    /// Valid until the next call that changes something.
     pub fn next_completion(&self) -> Option<(Timestamp, FlowId)> {
         let fetched_late = self.completed.first().map(|(id, _)| (self.latest, *id));
         fetched_late.or_else(|| self.ends.first().copied())
     }
 
-    /// The transfers that completed up to `now`, in order of completion and
-    /// number; each is returned once.
+    /// Returns the transfers that completed up to `now`, in order of completion and number; each is
+    /// returned once.
     pub fn completed(&mut self, now: Timestamp) -> Vec<FlowId> {
         self.advance(now);
         std::mem::take(&mut self.completed)
@@ -325,8 +326,8 @@ impl SimulatedNetwork {
         self.share(&[channel], now);
     }
 
-    /// Completes every flow that ends by `now`, one instant after another, and
-    /// returns the time of the call.
+    /// Completes every flow that ends by `now`, one instant after another, and returns the time of
+    /// the call.
     fn advance(&mut self, now: Timestamp) -> Timestamp {
         while let Some((end, id)) = self.ends.first().copied()
             && end <= now
@@ -357,7 +358,7 @@ impl SimulatedNetwork {
         Some(flow)
     }
 
-    /// Shares anew what these channels and all that hang together with them carry.
+    /// Shares the capacity of these channels, and of all connected ones, again.
     fn share(&mut self, changed: &[ChannelId], now: Timestamp) {
         for (id, rate) in fairness::fair_rates(&self.channels, &self.sharers, changed) {
             let Some(flow) = self.flows.get_mut(&id) else {

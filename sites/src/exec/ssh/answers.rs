@@ -1,20 +1,20 @@
-//! What a session says, taken apart.
+//! The parser of a session's answers.
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
 use crate::exec::ExecLane;
 
-/// Longest answer of any kind.
+/// The longest answer of any kind, in bytes.
 const LONGEST: usize = 64 << 20;
 
-/// Longest line about an answer.
+/// The longest line about an answer, in bytes.
 const LINE_MAX: u64 = 200;
 
-/// One answer.
+/// An answer of a session.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SshAnswer {
     pub(super) id: u64,
-    /// `None`: it was too long to be given.
+    /// `None` if the answer was too long to be sent.
     pub(super) code: Option<i32>,
     pub(super) stdout: Vec<u8>,
 }
@@ -31,7 +31,7 @@ impl<R: AsyncRead + Unpin> AnswerReader<R> {
         Self { from, lane, nonce }
     }
 
-    /// The next one; `None` at the end, and for what is none.
+    /// Reads the next answer; `None` at the end, and if it cannot be read.
     pub(super) async fn next(&mut self) -> Option<SshAnswer> {
         match self.lane {
             ExecLane::Control => self.counted().await,
@@ -73,7 +73,7 @@ impl<R: AsyncRead + Unpin> AnswerReader<R> {
             let length = read.len();
             all.extend_from_slice(read);
             self.from.consume(length);
-            // One request at a time: with its last line everything was said.
+            // There is one request at a time: its last line ends the answer.
             if all.ends_with(b"\n") {
                 let tail = all.len().saturating_sub(mark.len() + 60);
                 let found = all[tail..]
@@ -99,7 +99,7 @@ impl<R: AsyncRead + Unpin> AnswerReader<R> {
     }
 }
 
-/// What may be missing is the code itself.
+/// Parses the exit code; `Some(None)` if the answer was too long to be sent.
 #[allow(
     clippy::option_option,
     reason = "the outer one is about whether it could be read"

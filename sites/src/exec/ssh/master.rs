@@ -27,7 +27,7 @@ const INHERITED: [&str; 8] = [
     "TZ",
 ];
 
-/// What holds for the connection, whatever the user's configuration says: nobody is there to
+/// Options of the connection that hold whatever the user's configuration says: nobody is there to
 /// answer questions, a dead line is noticed, and nothing is forwarded.
 const CONNECTION: [&str; 8] = [
     "BatchMode=yes",
@@ -40,7 +40,7 @@ const CONNECTION: [&str; 8] = [
     "ForkAfterAuthentication=no",
 ];
 
-/// A session never makes a connection of its own, in which nothing of that would hold.
+/// Options of a session. It never makes a connection of its own, where those above would not hold.
 const SESSION: [&str; 4] = [
     "BatchMode=yes",
     "ControlMaster=no",
@@ -48,16 +48,16 @@ const SESSION: [&str; 4] = [
     "ClearAllForwardings=yes",
 ];
 
-/// Between two looks for its socket.
+/// The pause between two looks for the socket.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long the client may take to talk to its own master.
+/// The longest that the client may take to talk to its own master.
 const LOCAL: Duration = Duration::from_secs(5);
 
 /// A connection that is up, or was.
 #[derive(Debug)]
 pub(super) struct Master {
-    /// `None` if others made it: an earlier server, or people for whom it asked a question.
+    /// `None` if others made it: an earlier server, or people to whom it asked a question.
     child: Option<Child>,
 }
 
@@ -91,7 +91,7 @@ impl Master {
         }
     }
 
-    /// Whether it is worth trying.
+    /// Returns true if it is worth trying.
     pub(super) fn is_up(&mut self) -> bool {
         self.child
             .as_mut()
@@ -102,7 +102,7 @@ impl Master {
         self.child.is_some()
     }
 
-    /// Ends it, whoever made it.
+    /// Ends the connection, whoever made it.
     pub(super) async fn end(self, config: &SshConfig) {
         tell(config, "exit").await;
         if let Some(mut child) = self.child {
@@ -119,7 +119,7 @@ async fn said(words: Option<Arc<SshWords>>, otherwise: &str) -> String {
     }
 }
 
-/// Waits for its socket; an error is how the client ended instead.
+/// Waits for the socket; an error says how the client ended instead.
 async fn is_there(child: &mut Child, socket: &Path) -> Result<(), String> {
     loop {
         if std::fs::symlink_metadata(socket).is_ok_and(|meta| meta.file_type().is_socket()) {
@@ -144,14 +144,14 @@ fn remove_socket(socket: &Path) -> io::Result<()> {
 pub(super) fn session(config: &SshConfig) -> Result<Child, String> {
     let mut command = client(config);
     options(&mut command, &SESSION).args(["-T", "-a", "-x", "--"]);
-    // The only words that a login shell at the other end reads.
+    // These are the only words that a login shell at the other end reads.
     command.arg(&config.host).arg("exec /bin/sh -s");
     piped(&mut command)
         .spawn()
         .map_err(|error| error.to_string())
 }
 
-/// Tells the master something; `false` if there is none, or it does not do it.
+/// Sends the master a command; `false` if there is none, or it does not obey.
 async fn tell(config: &SshConfig, what: &str) -> bool {
     let mut command = client(config);
     command.args(["-O", what, "--"]).arg(&config.host);
@@ -187,7 +187,7 @@ fn client(config: &SshConfig) -> Command {
     command
 }
 
-/// A percent sign would be the beginning of a token.
+/// Escapes percent signs: one would begin a token.
 fn without_tokens(path: &Path) -> OsString {
     path.to_string_lossy().replace('%', "%%").into()
 }

@@ -16,13 +16,13 @@ use super::answers::{AnswerReader, SshAnswer};
 use super::words::SshWords;
 use crate::exec::{CommandExit, CommandOutput, ExecCommand, ExecError, ExecLane, Work};
 
-/// What is sent first.
+/// The script that is sent first.
 const TEXT: &str = include_str!("session.sh");
 
-/// What start files may print before the session is ready.
+/// The most that start files may print before the session is ready, in bytes.
 const NOISE_MAX: usize = 256 << 10;
 
-/// Requests of the control lane that are under way at the same time.
+/// Requests of the control lane that may be under way at the same time.
 const WIDTH: u32 = 8;
 
 /// A session that is up, or was.
@@ -32,7 +32,7 @@ pub(super) struct Session(Arc<SessionShared>);
 struct SessionShared {
     lane: ExecLane,
     requests: mpsc::UnboundedSender<Frame>,
-    /// One for each slot that is free.
+    /// A permit for each free slot.
     turns: Semaphore,
     under_way: Mutex<UnderWay>,
     words: Arc<SshWords>,
@@ -47,18 +47,18 @@ impl fmt::Debug for SessionShared {
     }
 }
 
-/// What was asked and not answered.
+/// The requests that have no answer yet.
 struct UnderWay {
     last_id: u64,
     free: Vec<u32>,
     waiting: BTreeMap<u64, WaitingRequest>,
-    /// When it was last heard of; `None` once it has ended.
+    /// The time of the last sign of life; `None` once the session has ended.
     heard: Option<Instant>,
 }
 
 struct WaitingRequest {
     slot: u32,
-    /// From now on it may have been done.
+    /// True from when its bytes are about to be sent: then the command may have been run.
     sent: bool,
     answer: oneshot::Sender<Result<CommandOutput, ExecError>>,
 }
@@ -71,10 +71,10 @@ struct Frame {
 }
 
 impl Session {
-    /// Takes up what a client of SSH has started: sends the text, and waits until it is ready.
+    /// Takes over a client of SSH that was started: sends the script, and waits until it is ready.
     ///
     /// # Errors
-    /// What can be said of why it is not.
+    /// Says as much as is known of why it is not ready.
     pub(super) async fn start(
         mut child: Child,
         lane: ExecLane,
@@ -96,14 +96,14 @@ impl Session {
         let mut stdout = BufReader::with_capacity(64 << 10, stdout);
         let ready = async {
             let text = format!("{TEXT}\nserve {nonce} {lane_word} {wanted}\n");
-            // Whoever does not take it has said why.
+            // A shell that does not take it has said why.
             let _ = stdin.write_all(text.as_bytes()).await;
             until_ready(&mut stdout, &nonce).await
         };
         match tokio::time::timeout(patience, ready).await {
             Ok(Ok(())) => {}
             Ok(Err(noise)) => {
-                // Its last words may still be on their way.
+                // The last words may still be on their way.
                 let _ = tokio::time::timeout(Duration::from_secs(1), child.wait()).await;
                 return Err(words.last().await.unwrap_or(noise));
             }
@@ -149,7 +149,7 @@ impl Session {
         self.0.under_way().heard.is_some()
     }
 
-    /// Ends it; what is under way is not known to be done.
+    /// Ends the session. Whether what is under way was done stays unknown.
     pub(super) fn end(&self) {
         self.0.end.notify_one();
     }
@@ -166,7 +166,7 @@ impl Session {
             return Err(ExecError::NotStarted(why));
         };
         let (id, answer) = shared.enlist(&command)?;
-        // It comes back with the answer.
+        // The permit comes back with the answer.
         turn.forget();
         let asked_at = Instant::now();
         match tokio::time::timeout_at(until, answer).await {
@@ -184,7 +184,7 @@ impl SessionShared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a request on its way, for a holder of a turn.
+    /// Puts a request on its way, for a caller that has a permit.
     fn enlist(
         &self,
         command: &ExecCommand,
@@ -219,7 +219,7 @@ impl SessionShared {
         Ok((id, answer))
     }
 
-    /// The bytes of a request are about to be sent; `false` if nobody waits for it any more.
+    /// Marks that the bytes of a request are about to be sent; `false` if nobody waits any more.
     fn sends(&self, id: u64) -> bool {
         let mut under_way = self.under_way();
         under_way
@@ -237,7 +237,7 @@ impl SessionShared {
         under_way.heard = Some(Instant::now());
         drop(under_way);
         self.turns.add_permits(1);
-        // Perhaps nobody waits for it.
+        // Perhaps nobody waits any more.
         let _ = waiting.answer.send(match code {
             None => Err(ExecError::PerhapsDone(
                 "it printed more than it may".to_owned(),
@@ -265,7 +265,7 @@ impl SessionShared {
         }
     }
 
-    /// A session that said nothing since then does not live any more.
+    /// Gives up a request. A session that has been silent since then is dead, and is ended.
     fn give_up(&self, id: u64, since: Instant) -> ExecError {
         let mut under_way = self.under_way();
         let silent = under_way.heard.is_some_and(|heard| heard < since);
@@ -288,7 +288,7 @@ impl SessionShared {
         }
     }
 
-    /// Tells those who wait that it has ended.
+    /// Fails all requests that wait, because the session has ended.
     async fn over(&self) {
         let waiting = {
             let mut under_way = self.under_way();
@@ -386,7 +386,7 @@ fn encode(id: u64, slot: u32, command: &ExecCommand) -> Vec<u8> {
     frame
 }
 
-/// A value behind its number of lines: no byte in it can be taken for something else.
+/// Appends a value behind its number of lines: no byte in it can be taken for something else.
 fn value(frame: &mut Vec<u8>, bytes: &[u8]) {
     let lines = 1 + bytes.iter().filter(|byte| **byte == b'\n').count();
     frame.extend_from_slice(format!("{lines}\n").as_bytes());
@@ -394,7 +394,7 @@ fn value(frame: &mut Vec<u8>, bytes: &[u8]) {
     frame.push(b'\n');
 }
 
-/// What a client of SSH is started with so that it can become a session.
+/// Pipes all streams of a client of SSH, so that it can become a session.
 pub(super) fn piped(command: &mut tokio::process::Command) -> &mut tokio::process::Command {
     command
         .stdin(Stdio::piped())

@@ -1,13 +1,13 @@
-//! Why a site cannot be reached over SSH, and what its operator can do about it.
+//! Faults that keep a site from being reached over SSH, and what its operator can do about them.
 
 use std::io;
 
-/// What is wrong.
+/// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SshTroubleKind {
     /// There is no client of SSH on this machine.
     NoClient,
-    /// Its name is not known.
+    /// The name of the host is not known.
     Name,
     /// Nobody answers there.
     Network,
@@ -15,19 +15,19 @@ pub enum SshTroubleKind {
     HostKeyUnknown,
     /// The host has another key than it had.
     HostKeyChanged,
-    /// What proves who we are has run out.
+    /// Our credentials have expired.
     Expired,
     /// The host does not let us in.
     Denied,
     /// The host allows too few sessions on one connection.
     Sessions,
-    /// Start files, or the shell, at the other end.
+    /// Start files at the other end, or its shell, are at fault.
     Shell,
     /// Something else.
     Other,
 }
 
-/// Parts of messages, the more particular first.
+/// Parts of messages, the more particular ones first.
 const SIGNS: [(&str, SshTroubleKind); 26] = [
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
@@ -63,20 +63,20 @@ const SIGNS: [(&str, SshTroubleKind); 26] = [
     ("/bin/sh", SshTroubleKind::Shell),
 ];
 
-/// What is wrong, and what was said about it.
+/// A fault, and the message about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshProblem {
-    /// What is wrong.
+    /// The kind of the fault.
     pub kind: SshTroubleKind,
-    /// What was said.
+    /// The message, without the lines that say nothing.
     pub said: String,
 }
 
 impl SshProblem {
-    /// What the client's words mean.
+    /// Interprets a message of the client.
     pub fn read(said: &str) -> Self {
         let sign = SIGNS.iter().find(|(part, _)| said.contains(part));
-        // What is said around it is no news.
+        // Other lines around a sign are no news.
         let lines = said.split("; ").map(|line| line.trim_matches(['@', ' ']));
         let telling: Vec<&str> = lines
             .filter(|line: &&str| SIGNS.iter().any(|(part, _)| line.contains(part)))
@@ -100,7 +100,7 @@ impl SshProblem {
         }
     }
 
-    /// Somebody has to say who we are, or who the host is, before it can be otherwise.
+    /// Returns true if a person must first prove who we are, or who the host is.
     pub(super) fn is_about_trust(&self) -> bool {
         match self.kind {
             SshTroubleKind::HostKeyUnknown
@@ -116,7 +116,7 @@ impl SshProblem {
         }
     }
 
-    /// What to do, for somebody who gets there by typing `by_hand`.
+    /// Returns what to do, for somebody who gets there by typing `by_hand`.
     pub fn advice(&self, by_hand: &str) -> String {
         match self.kind {
             SshTroubleKind::NoClient => "install OpenSSH's client (the program ssh)".to_owned(),
@@ -158,7 +158,7 @@ impl SshProblem {
         }
     }
 
-    /// What went wrong at this host, and what to do.
+    /// Says what went wrong at this host, and what to do.
     pub fn told(&self, host: &str, by_hand: &str) -> String {
         format!(
             "no connection to {host}: {}; {}",

@@ -1,5 +1,5 @@
-//! What a client of SSH says on standard error. It is read to its end at all times, so that
-//! nobody who writes there is held up, and some of it is kept.
+//! The standard error of a client of SSH. It is read to its end at all times, so that no writer is
+//! held up, and some of it is kept.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 
-/// So much of it is kept.
+/// The most that is kept, in bytes.
 const KEPT: usize = 2_000;
 
-/// How long the end of it is waited for.
+/// The longest that we wait for its end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The last of what was said.
+/// The last words that were said.
 #[derive(Debug)]
 pub(super) struct SshWords {
     kept: Arc<Mutex<Vec<u8>>>,
@@ -38,13 +38,13 @@ impl SshWords {
         Arc::new(Self { kept, ended })
     }
 
-    /// What was said lately.
+    /// Returns what was said lately.
     pub(super) fn recent(&self) -> String {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&kept).into_owned()
     }
 
-    /// All that is kept, on one line, after the end; `None` if nothing was said.
+    /// Returns all that is kept, on one line, after the end; `None` if nothing was said.
     pub(super) async fn last(&self) -> Option<String> {
         let mut ended = self.ended.clone();
         let _ = tokio::time::timeout(PATIENCE, ended.wait_for(|ended| *ended)).await;

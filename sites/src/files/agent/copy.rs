@@ -1,8 +1,8 @@
-//! One copy, from the order to the store.
+//! A copy, from the request to the store.
 //!
-//! Everything arrives under the task's own directory. It gets its name in the
-//! store by one rename, after its digest was found right and it was flushed to
-//! the disk: there is no moment at which something in the store is not whole.
+//! Everything arrives under the task's own directory. It gets its name in the store by one
+//! rename, after its digest was found right and it was flushed to the disk: at no moment is
+//! anything in the store incomplete.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -22,23 +22,23 @@ use crate::files::root::{INCOMING, LINKS, OpenRoot, STORE};
 use crate::files::task::{DATA, TaskDirectory};
 use crate::files::wire::AgentOrder;
 
-/// A copy at work.
+/// A copy in progress.
 pub(super) struct RunningCopy<'a> {
     pub(super) root: &'a OpenRoot,
     pub(super) task: &'a TaskDirectory,
-    /// Name of the task.
+    /// The name of the task.
     pub(super) name: &'a str,
     pub(super) order: &'a AgentOrder,
     pub(super) wanted: Content,
-    /// If it is cut from a file: what that file is, and from which byte.
+    /// For a part of a file: what that file is, and the first byte of the part.
     pub(super) cut: Option<(Content, u64)>,
     pub(super) watch: Arc<CopyWatch>,
 }
 
 impl RunningCopy<'_> {
-    /// Brings the content beside the store, whole, checked and flushed. Builds
-    /// upon what is there; if that turns out wrong, what was there may be to
-    /// blame, so once more from nothing.
+    /// Brings the content beside the store, complete, checked and flushed. Builds on
+    /// what an earlier try left. If the result is wrong, that may be to blame, so
+    /// tries once more from nothing.
     pub(super) fn bring(&self) -> Result<(), TaskError> {
         if self
             .root
@@ -64,7 +64,7 @@ impl RunningCopy<'_> {
         if self.is_wanted(moved) {
             return Ok(());
         }
-        // What is wrong is of no use to the next try.
+        // A wrong file is of no use to the next try.
         self.task
             .dir
             .remove(DATA)
@@ -76,7 +76,7 @@ impl RunningCopy<'_> {
         )))
     }
 
-    /// What the source has to be.
+    /// Returns what the source has to be.
     fn file(&self) -> Content {
         self.cut.map_or(self.wanted, |(file, _)| file)
     }
@@ -114,7 +114,7 @@ impl RunningCopy<'_> {
     fn once_file(&self, from: &File, mover: &mut Mover) -> Result<MovedFile, TaskError> {
         match self.cut {
             None => self.drop_unless(FileType::RegularFile)?,
-            // Nothing tells how much of it an earlier try had from the right file.
+            // Nothing says whether an earlier try took its bytes from the right file.
             Some(_) => self.drop_all()?,
         }
         let length = i64::try_from(self.wanted.size.0).unwrap_or(i64::MAX);
@@ -178,7 +178,7 @@ impl RunningCopy<'_> {
         }
     }
 
-    /// A file of another length needs no reading.
+    /// Refuses a file of another length without reading it.
     fn check_size(&self, source: &OrderSource) -> Result<(), TaskError> {
         let OrderSource::File(file) = source else {
             return Ok(());
@@ -193,7 +193,7 @@ impl RunningCopy<'_> {
         )))
     }
 
-    /// Refuses what cannot fit before it fills the disk for everybody.
+    /// Refuses a copy that cannot fit before it fills the disk for everybody.
     fn check_space(&self) -> Result<(), TaskError> {
         let free = self
             .task
@@ -207,7 +207,7 @@ impl RunningCopy<'_> {
             .at_destination("looking for an earlier try")?
         {
             Some(stat) if kind(&stat) == FileType::RegularFile => stat.st_size.unsigned_abs(),
-            // What an earlier try left of a tree is not worth counting.
+            // An incomplete tree of an earlier try is not worth counting.
             Some(_) => self.wanted.size.0,
             None => 0,
         };
@@ -220,8 +220,8 @@ impl RunningCopy<'_> {
         )))
     }
 
-    /// Gives the content its name in the store, and takes the task away.
-    /// Nothing may write to the task's directory any more.
+    /// Gives the content its name in the store, and takes the task away. Nothing may write to the
+    /// task's directory any more.
     pub(super) fn commit(&self) -> Result<(), TaskError> {
         let gate = self
             .root
@@ -245,13 +245,13 @@ impl RunningCopy<'_> {
             .discard(INCOMING, self.name)
             .at_destination("taking the task away")?;
         drop(gate);
-        // The content is there; what cannot be removed now is left to a sweep.
+        // The content is there; a sweep removes what cannot be removed now.
         let _ = self.root.empty_trash(INCOMING, self.name);
         Ok(())
     }
 }
 
-/// Takes away the right to write to a directory; one could not be moved without it.
+/// Takes away the right to write to a directory; without it, it could not be moved.
 fn seal(store: &Dir, name: &str) -> std::io::Result<()> {
     if kind(&store.stat(name)?) == FileType::Directory {
         store.dir(name)?.set_mode(SEALED_EXECUTABLE)?;

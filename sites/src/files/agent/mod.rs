@@ -1,9 +1,8 @@
-//! The process that copies or reads one thing, and outlives who started it.
+//! The process that copies or reads one thing, and outlives whoever started it.
 //!
-//! It takes its order from its task's directory and leaves its outcome there;
-//! it needs neither parent, terminal nor network. It may be killed at any
-//! moment: a copy that is not whole and checked is never under a name at which
-//! anybody would look for it.
+//! It takes its request from its task's directory and leaves its outcome there; it needs neither
+//! parent, terminal nor network. It may be killed at any moment: a copy that is not complete and
+//! checked is never under a name at which anybody would look for it.
 
 mod copy;
 mod mover;
@@ -66,12 +65,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn complain(code: u8, why: impl std::fmt::Display) -> ExitCode {
-    // Nothing is left to be done if even that cannot be written.
+    // If even that cannot be written, there is nothing left to do.
     let _ = writeln!(io::stderr(), "{why}");
     ExitCode::from(code)
 }
 
-/// An agent that has its task's lock.
+/// An agent that has the lock of its task.
 struct TaskAgent {
     root: OpenRoot,
     task: Arc<TaskDirectory>,
@@ -84,7 +83,7 @@ impl TaskAgent {
     fn take(root: &Path, family: &str, name: &str) -> io::Result<Option<Self>> {
         let stop = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGTERM, stop.clone())?;
-        // A limit on the size of files is to be an error of writing, not a death.
+        // A limit on the size of files must be an error of writing, not a death.
         signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         let root = OpenRoot::open(root)?;
         let Some(task) = TaskDirectory::open(&root, family, name)? else {
@@ -120,7 +119,7 @@ impl TaskAgent {
         }
     }
 
-    /// What was found out, or nothing if a copy is complete: the store says so itself.
+    /// Returns what was found out, or nothing if a copy is complete: the store says so itself.
     fn work(&self) -> Result<Option<Inspected>, TaskError> {
         let watch = Arc::new(CopyWatch::new(self.stop.clone()));
         let looker = self.look_after(&watch);
@@ -163,7 +162,7 @@ impl TaskAgent {
         Looker::start(
             watch.clone(),
             Duration::from_millis(self.order.stall_ms),
-            // Progress that cannot be written is missed by nobody but the viewer.
+            // If progress cannot be written, only people who watch miss it.
             move |done_bytes| drop(progress.set_progress(AgentProgress { done_bytes })),
             move |trouble| {
                 // The other thread hangs in its file system: leave it there.
@@ -177,7 +176,7 @@ impl TaskAgent {
     }
 }
 
-/// What an order is about, open for reading.
+/// The source of a copy, open for reading.
 enum OrderSource {
     File(File),
     Directory(Dir),
@@ -204,8 +203,8 @@ impl OrderSource {
     }
 }
 
-/// Finds out what something is. A payload that wrote it has not seen to it that it is on the disk,
-/// and whoever is told its digest counts on it, also after a power cut.
+/// Finds out what something is, and flushes it. The payload that wrote it may not have flushed it,
+/// but whoever gets the digest counts on the content, also after a power cut.
 fn inspect(order: &AgentOrder, watch: Arc<CopyWatch>) -> Result<Inspected, TaskError> {
     let source = OrderSource::open(order)?;
     match &source {
@@ -225,7 +224,7 @@ fn inspect(order: &AgentOrder, watch: Arc<CopyWatch>) -> Result<Inspected, TaskE
     Ok(Inspected { content, directory })
 }
 
-/// Digest and size of what a directory is now.
+/// Returns digest and size of what a directory is now.
 pub(super) fn content_of(directory: Dir) -> Result<Content, String> {
     let mut mover = Mover::new(Arc::default(), None, u64::MAX);
     let moved = tree::tree(&mut mover, directory, None).map_err(|trouble| trouble.detail)?;

@@ -15,7 +15,7 @@ use super::watch::{CopyThreadPhase, CopyWatch};
 use crate::files::beneath::Dir;
 use crate::files::rate::Limiter;
 
-/// Most bytes read at a time.
+/// The most bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Moves files, one after the other, within one budget of bytes.
@@ -28,11 +28,11 @@ pub(super) struct Mover {
     quantum: usize,
     /// Bytes that may still come; a source that grows without end must not fill the disk.
     budget: u64,
-    /// Something that was there before was built upon.
+    /// True if the result builds on what was there before.
     pub(super) resumed: bool,
 }
 
-/// A file that was moved, or only read.
+/// The digest and size of a file that was moved, or only read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MovedFile {
     pub(super) digest: Digest,
@@ -58,10 +58,9 @@ impl Mover {
         &self.watch
     }
 
-    /// Reads a file to its end and, with a destination, brings that to the same
-    /// content, building upon what is there. The digest is that of the bytes
-    /// in the destination: those found there are read back, the others are
-    /// hashed as they are written.
+    /// Reads a file to its end and, with a destination, brings that to the same content, building
+    /// on what is there. The digest is that of the bytes in the destination: those found there are
+    /// read back, the others are hashed as they are written.
     pub(super) fn file(
         &mut self,
         from: &File,
@@ -100,9 +99,8 @@ impl Mover {
         })
     }
 
-    /// Reads a file to its end, and brings one run of its bytes to an empty destination. The
-    /// digest is that of the whole file: the run is right if the file is. The link carries
-    /// the run alone.
+    /// Reads a file to its end, and brings one run of its bytes to an empty destination. The digest
+    /// is that of the whole file: the run is right if the file is. Only the run goes over the link.
     pub(super) fn run(
         &mut self,
         from: &File,
@@ -145,7 +143,7 @@ impl Mover {
         })
     }
 
-    /// Reads back what an earlier try left, and drops what cannot be of use.
+    /// Reads back what an earlier try left, and drops what is of no use.
     fn found(
         &mut self,
         to: &File,
@@ -183,7 +181,7 @@ impl Mover {
         Ok(length)
     }
 
-    /// Reads some of the source.
+    /// Reads some of the source, whether or not the link has room.
     fn fetch(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, TaskError> {
         self.watch.check_stop()?;
         self.watch.enter(CopyThreadPhase::Reading);
@@ -193,7 +191,7 @@ impl Mover {
         Ok(length)
     }
 
-    /// Waits until the link has room for so many bytes.
+    /// Waits until the link has room for this many bytes.
     fn pace(&mut self, length: usize) -> Result<(), TaskError> {
         if let Some(limiter) = self.limiter.as_ref().filter(|_| length > 0) {
             self.watch.enter(CopyThreadPhase::Free);
@@ -213,9 +211,8 @@ impl Mover {
     }
 }
 
-/// Opens what is to become the copy of a file of this length, with what an
-/// earlier try left of it. One that it finished and sealed can only be read, so
-/// it is dropped if its length is another.
+/// Opens the file that will be the copy of a file of this length, with what an earlier try left of
+/// it. A copy that it finished and sealed can only be read, so it is dropped if its length differs.
 pub(super) fn open_copy(to: &Dir, name: impl Arg + Copy, length: i64) -> io::Result<File> {
     match to.find(name)? {
         Some(stat) if stat.st_mode & 0o200 == 0 && stat.st_size == length => to.read(name),
@@ -227,8 +224,8 @@ pub(super) fn open_copy(to: &Dir, name: impl Arg + Copy, length: i64) -> io::Res
     }
 }
 
-/// What changes when somebody writes to a file. Not the time of the last change
-/// of its inode: others may link to it or change its mode.
+/// The metadata that changes when somebody writes to a file. The time of the last change of its
+/// inode is left out: others may link to it or change its mode.
 #[derive(Debug, PartialEq, Eq)]
 struct WriteStamp {
     size: u64,

@@ -1,8 +1,7 @@
 //! Moves a directory, and lists it in its manifest on the way.
 //!
-//! Both sides are walked by directories held open, one name at a time, and no
-//! link is ever followed: whatever is swapped for what while this runs, nothing
-//! outside is read or written.
+//! Both sides are walked by directories held open, one name at a time, and no link is ever
+//! followed: whatever is swapped while this runs, nothing outside is read or written.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStringExt;
@@ -16,12 +15,12 @@ use crate::files::beneath::{Dir, kind};
 use crate::files::manifest::{self, EntryKind, ManifestEntry};
 use crate::files::walk::{ENTRIES_MAX, Walk, WalkPlace, WalkStep};
 
-/// Modes of what is in the store.
+/// The mode of executable files and directories in the store.
 pub(super) const SEALED_EXECUTABLE: Mode = Mode::from_bits_truncate(0o555);
 const SEALED: Mode = Mode::from_bits_truncate(0o444);
 
-/// Reads a directory to its end and, with a destination, brings that to the
-/// same content; the destination's own mode is left to the caller.
+/// Reads a directory to its end and, with a destination, brings that to the same content; the
+/// destination's own mode is left to the caller.
 pub(super) fn tree(mover: &mut Mover, from: Dir, to: Option<Dir>) -> Result<MovedFile, TaskError> {
     let walk = Walk::new(from, ENTRIES_MAX).map_err(TaskError::source)?;
     let to = to.map(WalkPlace::new);
@@ -64,7 +63,7 @@ impl DirectoryCopy<'_> {
         Ok(())
     }
 
-    /// An earlier try may have seen names that the source has no more.
+    /// Drops names that an earlier try copied and the source no longer has.
     fn drop_foreign(&self) -> Result<(), TaskError> {
         let Some(to) = &self.to else { return Ok(()) };
         let present = to.here().names().at_destination(self.shown())?;
@@ -129,7 +128,7 @@ impl DirectoryCopy<'_> {
     fn file(&mut self, name: &OsStr) -> Result<(), TaskError> {
         let shown = self.shown();
         let source = self.walk.here().read(name).at_source(&shown)?;
-        // What was opened counts, not what stood there a moment ago.
+        // Only what was opened counts: the name may have stood for something else a moment ago.
         let stat = rustix::fs::fstat(&source)
             .map_err(Into::into)
             .at_source(&shown)?;
@@ -195,7 +194,7 @@ impl DirectoryCopy<'_> {
     }
 }
 
-/// Somebody may execute it.
+/// Returns true if somebody may execute it.
 pub(in crate::files) fn is_executable(stat: &Stat) -> bool {
     stat.st_mode & 0o111 != 0
 }

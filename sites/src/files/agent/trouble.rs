@@ -1,11 +1,11 @@
-//! What keeps an agent from its end, and whose fault it is.
+//! Faults that end a task of an agent, and who is to blame.
 
 use std::fmt;
 use std::io;
 
 use crate::files::wire::{AgentOutcome, WireBlame};
 
-/// Why a task failed.
+/// The reason why a task failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TaskError {
     pub(super) blame: WireBlame,
@@ -41,9 +41,9 @@ impl TaskError {
 
 /// Says at which end an operation failed, and what it was.
 pub(super) trait FailureEnd<T> {
-    /// While reading the source.
+    /// Blames the source: the operation read it.
     fn at_source(self, what: impl fmt::Display) -> Result<T, TaskError>;
-    /// While writing the destination.
+    /// Blames the destination: the operation wrote to it.
     fn at_destination(self, what: impl fmt::Display) -> Result<T, TaskError>;
 }
 

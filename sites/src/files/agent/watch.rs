@@ -1,7 +1,6 @@
-//! Progress and stalls: a thread looks at what the copying thread is at.
+//! Progress and stalls: a thread watches the copying thread.
 //!
-//! A read from a file system that hangs does not return, so the reader cannot
-//! be the one who notices.
+//! A read from a file system that hangs does not return, so the reader cannot notice that itself.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -10,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use super::trouble::TaskError;
 
-/// How often progress is written and stalls are looked for.
+/// The interval at which progress is written and stalls are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What the copying thread is at.
+/// The phase of the copying thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CopyThreadPhase {
-    /// Something that may take as long as it takes: waiting for its share, flushing.
+    /// Something that may take any time: waiting for its share of the link, flushing.
     Free = 0,
     /// Reading the source.
     Reading = 1,
@@ -24,7 +23,7 @@ pub(super) enum CopyThreadPhase {
     Writing = 2,
 }
 
-/// Shared between the copying thread and the one that looks.
+/// The state that the copying thread and the watching one share.
 #[derive(Debug, Default)]
 pub(super) struct CopyWatch {
     phase: AtomicU8,
@@ -34,7 +33,7 @@ pub(super) struct CopyWatch {
 }
 
 impl CopyWatch {
-    /// Ends with a signal that sets `stop`.
+    /// Makes one whose copy ends when a signal sets `stop`.
     pub(super) fn new(stop: Arc<AtomicBool>) -> Self {
         Self {
             stop,
@@ -42,7 +41,7 @@ impl CopyWatch {
         }
     }
 
-    /// Enters a phase; also each new step within one.
+    /// Enters a phase, or begins a new step within it.
     pub(super) fn enter(&self, phase: CopyThreadPhase) {
         self.phase.store(phase as u8, Relaxed);
         self.steps.fetch_add(1, Relaxed);
@@ -53,7 +52,7 @@ impl CopyWatch {
         self.done_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Counts from nothing again.
+    /// Begins to count from nothing again.
     pub(super) fn restart(&self) {
         self.done_bytes.store(0, Relaxed);
     }
@@ -62,7 +61,7 @@ impl CopyWatch {
         self.done_bytes.load(Relaxed)
     }
 
-    /// An error if the task was told to end.
+    /// Returns an error if a signal asked the task to end.
     pub(super) fn check_stop(&self) -> Result<(), TaskError> {
         if self.stop.load(Relaxed) {
             return Err(TaskError::process(
@@ -72,7 +71,7 @@ impl CopyWatch {
         Ok(())
     }
 
-    /// Waits for its share of the link; ends early with an error if told to end.
+    /// Waits for its share of the link; a signal to end makes that an error.
     pub(super) fn wait(&self, time: Duration) -> Result<(), TaskError> {
         const SLICE: Duration = Duration::from_millis(50);
         let until = Instant::now() + time;
@@ -87,7 +86,7 @@ impl CopyWatch {
     }
 }
 
-/// Finds out that no step was made for too long.
+/// Detects that no step was made for too long.
 #[derive(Debug)]
 struct StallDetector {
     stall_after: Duration,
@@ -125,7 +124,7 @@ impl StallDetector {
     }
 }
 
-/// The looking thread; ends when dropped.
+/// The watching thread; ends when dropped.
 #[derive(Debug)]
 pub(super) struct Looker {
     over: Arc<(Mutex<bool>, Condvar)>,
@@ -133,8 +132,8 @@ pub(super) struct Looker {
 }
 
 impl Looker {
-    /// Starts it. `on_progress` gets the bytes done when they have changed,
-    /// `on_stall` is called once when nothing moves for `stall_after`.
+    /// Starts it. `on_progress` gets the bytes done when they have changed; `on_stall` is called
+    /// once when nothing moves for `stall_after`.
     pub(super) fn start(
         watch: Arc<CopyWatch>,
         stall_after: Duration,

@@ -1,4 +1,4 @@
-//! The files of a component: what it runs, what it reads, and what it leaves.
+//! The files of a component: its program, its input and its output.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,21 +12,22 @@ use utoipa::ToSchema;
 use crate::api::v1::shape::{DigestText, FileText, PathText, SiteText};
 use crate::api::v1::{number, text};
 
-/// What to run: a path or name at the site, or `{ file = "..." }` for a file that is brought there.
+/// The program to run: a path or name at the site, or `{ file = "..." }` for a file that is brought
+/// there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum ExecutableDocument {
-    /// An absolute path at the site, or a name looked up in `PATH` there.
+    /// An absolute path at the site, or a name that is looked up in `PATH` there.
     AtSite(Arc<str>),
     /// A logical file that is brought there like an input.
     Staged(FileDocument),
 }
 
-/// A logical file, and the content it is bound to.
+/// A logical file, and its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileDocument {
-    /// Its logical name.
+    /// The logical name of the file.
     #[serde(
         default,
         with = "text::option",
@@ -38,7 +39,7 @@ pub struct FileDocument {
     /// the file is sent to `/v1/uploads` first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upload: Option<Arc<str>>,
-    /// BLAKE3 digest of its content; what the name means now if left out.
+    /// BLAKE3 digest of the content; what the name means now if left out.
     #[serde(
         default,
         with = "text::option",
@@ -46,7 +47,7 @@ pub struct FileDocument {
     )]
     #[schema(value_type = Option<DigestText>)]
     pub digest: Option<Digest>,
-    /// Its size in bytes; given with the digest.
+    /// Size in bytes; given with the digest.
     #[serde(
         default,
         deserialize_with = "number::any_option",
@@ -86,7 +87,7 @@ impl<'de> Deserialize<'de> for ExecutableDocument {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InputDocument {
-    /// Its logical name.
+    /// The logical name of the file.
     #[serde(
         default,
         with = "text::option",
@@ -98,7 +99,7 @@ pub struct InputDocument {
     /// the file is sent to `/v1/uploads` first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upload: Option<Arc<str>>,
-    /// Where it appears below the work directory; the last part of its name if left out.
+    /// Path of the file below the work directory; the last part of the name if left out.
     #[serde(
         default,
         with = "text::option",
@@ -106,10 +107,10 @@ pub struct InputDocument {
     )]
     #[schema(value_type = Option<PathText>)]
     pub path: Option<RelPath>,
-    /// How much of it the component reads; all of it if left out.
+    /// The part of the file that the component reads; all of it if left out.
     #[serde(default, skip_serializing_if = "FeedDocument::is_whole")]
     pub read: FeedDocument,
-    /// BLAKE3 digest of its content; what the name means now if left out.
+    /// BLAKE3 digest of the content; what the name means now if left out.
     #[serde(
         default,
         with = "text::option",
@@ -117,7 +118,7 @@ pub struct InputDocument {
     )]
     #[schema(value_type = Option<DigestText>)]
     pub digest: Option<Digest>,
-    /// Its size in bytes; given with the digest.
+    /// Size in bytes; given with the digest.
     #[serde(
         default,
         deserialize_with = "number::any_option",
@@ -126,15 +127,15 @@ pub struct InputDocument {
     pub size_bytes: Option<u64>,
 }
 
-/// How much of a file a component reads.
+/// The part of a file that a component reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FeedDocument {
-    /// All of it.
+    /// The whole file.
     #[default]
     Whole,
-    /// Its own chunk, in proportion to its processors among all components that read the
-    /// file in chunks.
+    /// A chunk of its own, in proportion to its processors among all components that read the file
+    /// in chunks.
     Chunk,
 }
 
@@ -148,11 +149,11 @@ impl FeedDocument {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OutputDocument {
-    /// Where it is below the work directory.
+    /// Path of the file below the work directory.
     #[serde(with = "text")]
     #[schema(value_type = PathText)]
     pub path: RelPath,
-    /// Site that it is copied to.
+    /// The site to which the file is copied.
     #[serde(
         default,
         with = "text::option",
@@ -160,7 +161,7 @@ pub struct OutputDocument {
     )]
     #[schema(value_type = Option<SiteText>)]
     pub site: Option<SiteName>,
-    /// Its logical name from then on; given with the site.
+    /// The logical name of the copied file; given with the site.
     #[serde(
         default,
         with = "text::option",

@@ -1,4 +1,4 @@
-//! How a flexible job may be split, and in which shapes it may run.
+//! The splits and the shapes that a flexible job allows.
 
 use cospan_domain::acquire::{Molding, OtherShape};
 use cospan_domain::job::spec::{Flexible, JobSpec, RequestType};
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::api::v1::number;
 use crate::api::v1::quantity::Length;
 
-/// How a flexible job may be split.
+/// The splits that a flexible job allows.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlexibleDocument {
@@ -20,7 +20,7 @@ pub struct FlexibleDocument {
     )]
     #[schema(minimum = 1)]
     pub min_component_size: Option<u32>,
-    /// Most components; as many as there are sites if left out.
+    /// Most components; the number of sites if left out.
     #[serde(
         default,
         deserialize_with = "number::positive_option",
@@ -28,8 +28,8 @@ pub struct FlexibleDocument {
     )]
     #[schema(minimum = 1)]
     pub max_components: Option<u32>,
-    /// The splits that are allowed, the preferred first; then the bounds do not count. Not for a
-    /// job that is to be promised a start.
+    /// The allowed splits, the preferred first. With them the bounds do not count. Not for a job
+    /// with a reservation.
     #[serde(
         default,
         deserialize_with = "number::lists",
@@ -37,8 +37,8 @@ pub struct FlexibleDocument {
     )]
     #[schema(example = json!([[24], [12, 12], [8, 8, 8]]))]
     pub splits: Vec<Vec<u32>>,
-    /// How much longer it runs over several sites than within one, in percent of its wall time;
-    /// its wall time is so much longer there. 0 if left out.
+    /// Overhead of running over several sites instead of one, in percent of the wall time, which is
+    /// extended by as much. 0 if left out.
     #[serde(
         default,
         deserialize_with = "number::any_option",
@@ -46,9 +46,9 @@ pub struct FlexibleDocument {
     )]
     #[schema(minimum = 0, maximum = 1000, example = 20)]
     pub overhead: Option<u32>,
-    /// Other shapes than `processors` of its component with `wall_time`: in which it is complete
-    /// first, it is promised a start. No two have as many processors, and more processors are
-    /// faster.
+    /// Other shapes than the `processors` of the component with `wall_time`. The shape in which the
+    /// job is complete first is reserved. No two shapes have equal processors, and more processors
+    /// are faster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<ShapeDocument>,
 }
@@ -57,17 +57,17 @@ pub struct FlexibleDocument {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShapeDocument {
-    /// Processors of all its components together; other resources go with them in proportion.
+    /// Processors of all components together; other resources grow in proportion.
     #[serde(deserialize_with = "number::positive")]
     #[schema(minimum = 1)]
     pub processors: u32,
-    /// Its wall time with so many, within one site.
+    /// Wall time with these processors within one site.
     #[schema(example = "2h")]
     pub run_time: Length,
 }
 
 impl FlexibleDocument {
-    /// What a flexible job says of it; `None` if it is none.
+    /// Returns what the specification says about a flexible job; `None` if the job is not flexible.
     pub(crate) fn of(spec: &JobSpec) -> Option<Self> {
         let RequestType::Flexible(bounds) = &spec.request else {
             return None;
@@ -86,7 +86,7 @@ impl FlexibleDocument {
         })
     }
 
-    /// How it may run, beside as it asks.
+    /// Returns the other ways in which the job may run.
     pub(crate) fn molding(&self) -> Molding {
         let shapes = self.shape.iter().map(|shape| OtherShape {
             processors: shape.processors,

@@ -19,25 +19,25 @@ use crate::cli::progress;
 use crate::config::sections::Site;
 use crate::config::{Config, ConfigError, OptionValue};
 
-/// Stands for the root until it is known.
+/// Stands for the root until the root is known.
 const UNKNOWN_ROOT: &str = "/";
 
-/// Memory is counted in these.
+/// The unit in which memory is counted.
 const GB: u64 = 1_000_000_000;
 
-/// What was found, and what follows from it.
+/// The findings, and the section that follows from them.
 #[derive(Debug, Serialize)]
 struct Added {
     checks: Vec<DoctorCheck>,
-    /// As it stands in the configuration; none if the site cannot be used.
+    /// The section as it is in the configuration; `None` if the site cannot be used.
     section: Option<String>,
-    /// The file that has it now.
+    /// The file that has the section now.
     file: Option<PathBuf>,
-    /// Links without which no file comes there, as they may be written.
+    /// The links that the configuration needs before any file reaches the site.
     links: Vec<String>,
 }
 
-/// Looks at a cluster and adds it to the configuration.
+/// Examines a cluster and adds it to the configuration.
 pub(crate) fn run(context: &mut CommandContext, args: &SiteAddArgs) -> Result<CliExit, CliError> {
     let file = target(context)?;
     let before = match std::fs::read_to_string(&file) {
@@ -107,7 +107,7 @@ fn told(added: &Added) -> String {
     text
 }
 
-/// Links to sites that are known already.
+/// Proposes links to the known sites.
 fn links(site: &str, known: &[Site]) -> Vec<String> {
     known
         .iter()
@@ -119,7 +119,7 @@ fn links(site: &str, known: &[Site]) -> Vec<String> {
         .collect()
 }
 
-/// The configuration file in effect, or that which is to be made.
+/// Returns the path of the configuration file in effect, or of the one to be made.
 fn target(context: &CommandContext) -> Result<PathBuf, CliError> {
     let named = context
         .global
@@ -138,7 +138,7 @@ fn target(context: &CommandContext) -> Result<PathBuf, CliError> {
     found.ok_or_else(|| CliError::usage("there is no configuration file", "name one with --config"))
 }
 
-/// What is known before the cluster was asked, read as the configuration is.
+/// Builds the section before the cluster is asked, read like the configuration.
 fn preliminary(args: &SiteAddArgs) -> Result<Site, CliError> {
     let root = args.root.clone().unwrap_or_else(|| UNKNOWN_ROOT.into());
     let text = lines(args, &root, args.processors.unwrap_or(1)) + "\n";
@@ -183,7 +183,7 @@ fn written(args: &SiteAddArgs, facts: &ProbedFacts, partition: &SlurmPartition) 
     if partition.gpus > 0 {
         let _ = writeln!(text, "gpus = {}", partition.gpus);
     }
-    // Else it is what Slurm says that its nodes have.
+    // Otherwise the disk space that Slurm reports for its nodes.
     let disk = Bytes(facts.free.0 / GB * GB);
     if partition.disk.0 == 0 && disk.0 > 0 {
         let _ = writeln!(text, "disk = {}", disk.show());
@@ -191,7 +191,7 @@ fn written(args: &SiteAddArgs, facts: &ProbedFacts, partition: &SlurmPartition) 
     text
 }
 
-/// Adds a section to a file, at once or not at all.
+/// Adds a section to a file atomically.
 fn append(file: &Path, before: &str, section: &str) -> Result<(), CliError> {
     let gap = match before {
         "" => "",

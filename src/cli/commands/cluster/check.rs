@@ -7,7 +7,7 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::cli::progress;
 
-/// Looks at a site, and says of each failure what to do.
+/// Examines a site, and prints a remedy for each failure.
 pub(crate) fn run(context: &mut CommandContext, args: &SiteCheckArgs) -> Result<CliExit, CliError> {
     let section = section(context, &args.site)?;
     progress(&format!("looking at {}", args.site));

@@ -16,18 +16,18 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::note;
 
-/// What was there and what became of it.
+/// The directories that were found, and what was done with them.
 #[derive(Debug, Default, Serialize)]
 struct Cleaned {
     removed: usize,
     removed_bytes: u64,
-    /// With a job in the queue.
+    /// Number with a job in the queue.
     live: usize,
-    /// Of jobs that the server works on.
+    /// Number of jobs that the server still works on.
     needed: usize,
-    /// Of other servers.
+    /// Number of other servers' directories.
     foreign: usize,
-    /// That could not be removed, and why.
+    /// The directories that could not be removed, with the reasons.
     failed: Vec<String>,
 }
 
@@ -57,12 +57,12 @@ pub(crate) fn run(context: &mut CommandContext, args: &SiteCleanArgs) -> Result<
     })
 }
 
-/// Whose attempts stay.
+/// The attempts whose directories stay.
 #[derive(Debug)]
 enum KeptAttempts {
     /// The user says that nobody needs any.
     Nobody,
-    /// What is not this server's, and of its own what these jobs left.
+    /// All of other servers, and of this server those of these jobs.
     Server {
         instance: InstanceId,
         jobs: BTreeSet<JobId>,
@@ -79,13 +79,13 @@ impl KeptAttempts {
         }
     }
 
-    /// Another server's: what that needs nobody here knows.
+    /// Returns true for another server's attempt: nobody here knows what that server needs.
     fn is_foreign(&self, tag: &AttemptTag) -> bool {
         matches!(self, KeptAttempts::Server { instance, .. } if tag.instance != *instance)
     }
 }
 
-/// What the server says that it needs, of all jobs.
+/// Asks the server which of all jobs' attempts it needs.
 fn needs(context: &CommandContext, site: &str) -> Result<KeptAttempts, CliError> {
     let remedy = "start it, or name it with --server; if no server needs anything there any more, \
                   say so with --needed-by-nobody";
@@ -108,7 +108,7 @@ fn needs(context: &CommandContext, site: &str) -> Result<KeptAttempts, CliError>
     })
 }
 
-/// `None` if the user does not want it.
+/// Returns `None` if the user does not agree.
 async fn clean(
     site: &SlurmSite,
     needs: &KeptAttempts,

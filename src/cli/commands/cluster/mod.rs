@@ -1,5 +1,5 @@
-//! `cospan site add`, `site check` and `site clean`: what looks at a cluster itself, as the
-//! server would, and needs none.
+//! `cospan site add`, `site check` and `site clean`: they examine a cluster themselves, as the
+//! server would, and need no server.
 
 pub(crate) mod add;
 pub(crate) mod check;
@@ -20,11 +20,11 @@ use crate::clusters::{self, ClusterWay};
 use crate::config::OptionValue;
 use crate::config::sections::{Site, SiteKind};
 
-/// A cluster under Slurm, and the way there, for the time of one command.
+/// A cluster under Slurm, and the way there, for the duration of one command.
 struct SlurmSession {
     config: SlurmConfig,
     way: ClusterWay,
-    /// Has the socket of the connection.
+    /// The directory of the connection's socket.
     _place: TempDir,
 }
 
@@ -36,7 +36,7 @@ impl SlurmSession {
         })?;
         let way = clusters::way(section, &place.path().join("ssh"))
             .map_err(|error: SiteError| CliError::usage(error.to_string(), "correct the site"))?;
-        // Nothing is copied by a command.
+        // These commands copy nothing.
         let config = clusters::slurm(section, root, vec!["/bin/false".into()]);
         Ok(Self {
             config,
@@ -45,7 +45,7 @@ impl SlurmSession {
         })
     }
 
-    /// Looks at it; that it is not reached is a finding, too.
+    /// Probes the cluster. If it is not reached, that is a finding, too.
     async fn probe(&self, trial: bool) -> Probed {
         let probed = probe(&self.config, self.way.exec(), trial).await;
         match probed {
@@ -95,7 +95,7 @@ impl SlurmSession {
     }
 }
 
-/// The section of a site under Slurm.
+/// Returns the section of a site under Slurm.
 fn section(context: &CommandContext, name: &str) -> Result<Site, CliError> {
     let located = context.config()?;
     let sites = &located.loaded.config.site;
@@ -120,7 +120,7 @@ fn section(context: &CommandContext, name: &str) -> Result<Site, CliError> {
     Ok(site.clone())
 }
 
-/// Findings as checks, and how the command ends with them.
+/// Converts findings into checks, and returns the exit code.
 fn judged(findings: &[Finding]) -> (Vec<DoctorCheck>, CliExit) {
     let is_bad = findings
         .iter()
@@ -147,7 +147,7 @@ fn judged(findings: &[Finding]) -> (Vec<DoctorCheck>, CliExit) {
     )
 }
 
-/// Does something that takes turns with the network.
+/// Runs a future that uses the network, to its end.
 fn wait_for<T>(work: impl Future<Output = T>) -> T {
     actix_web::rt::System::new().block_on(work)
 }

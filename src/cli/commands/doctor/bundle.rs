@@ -14,7 +14,7 @@ use crate::cli::exit::CliError;
 use crate::cli::version;
 use crate::config::show;
 
-/// Lines of the server's log that are taken along.
+/// Number of lines of the server's log in the bundle.
 const LOG_LINES: &str = "500";
 
 /// Writes the bundle.
@@ -29,7 +29,8 @@ pub(super) fn write(
     write_private(file, text.as_bytes()).map_err(|error| CliError::file("write", file, &error))
 }
 
-/// Without secrets it still tells who computes what: it is its writer's to pass on.
+/// Writes a file that only its owner can read. Even without secrets it shows who computes what: its
+/// owner decides who gets it.
 fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     const MODE: u32 = 0o600;
     let mut options = OpenOptions::new();
@@ -39,7 +40,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         .truncate(true)
         .mode(MODE)
         .open(path)?;
-    // One that was there kept its mode; a device keeps it still.
+    // An existing file keeps its mode until then; a device keeps it always.
     if file.metadata()?.is_file() {
         file.set_permissions(Permissions::from_mode(MODE))?;
     }
@@ -80,7 +81,7 @@ fn bundle(context: &CommandContext, examination: &Examination) -> Value {
             "file": located.file,
             "in_effect": show(&located.loaded.config, false).lines().collect::<Vec<_>>(),
         })),
-        // Whether they are set; not to what.
+        // Only if they are set, not their values.
         "environment": {
             "COSPAN_CONFIG": environment.config.is_some(),
             "COSPAN_SERVER": environment.server.is_some(),
@@ -97,7 +98,7 @@ fn bundle(context: &CommandContext, examination: &Examination) -> Value {
     })
 }
 
-/// The last lines of the server's log, where systemd keeps it.
+/// Reads the last lines of the server's log from systemd's journal.
 fn server_log() -> Vec<String> {
     let output = Command::new("journalctl")
         .args([
@@ -121,7 +122,7 @@ fn server_log() -> Vec<String> {
     }
 }
 
-/// Takes out whatever looks like the secret of a key, wherever it came from.
+/// Removes everything that looks like the secret of a key, wherever it came from.
 fn without_tokens(text: &str) -> String {
     const MARK: &str = "cospan_";
     const LEAST_HEX: usize = 32;

@@ -1,4 +1,4 @@
-//! Following several streams side by side.
+//! Follows several streams side by side.
 
 use std::io::Read;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -10,22 +10,22 @@ use crate::cli::exit::CliError;
 use crate::cli::out::{AnswerPrinter, note};
 use crate::client::ClientError;
 
-/// Between two looks at a component that has not begun.
+/// Time between two looks at a component that has not begun.
 const REST: Duration = Duration::from_secs(1);
-/// How long a server may be away while we follow.
+/// Longest absence of the server while we follow.
 const AWAY: Duration = Duration::from_secs(120);
-/// Pieces that wait to be printed; a slow terminal slows the download down.
+/// Most pieces that wait to be printed; a slow terminal slows the download down.
 const WAITING: usize = 8;
-/// Most streams that are followed at once: a server keeps only so many open for one key.
+/// Most streams that are followed at the same time: a server keeps only so many open for one key.
 const AT_ONCE: usize = 32;
 
-/// A piece of one stream, or why there is no more.
+/// A piece of one stream, or the reason why it ended.
 enum StreamPart {
     Bytes(usize, Vec<u8>),
     Ended(usize, Result<(), CliError>),
 }
 
-/// Prints all there is and comes, until the jobs have ended.
+/// Prints everything that is there and everything that comes, until the jobs have ended.
 pub(super) fn print(
     out: &mut AnswerPrinter,
     wanted: &WantedLogs,
@@ -75,7 +75,7 @@ fn sources(wanted: &WantedLogs, ids: &[u64]) -> Result<Vec<StreamSource>, CliErr
     Ok(sources)
 }
 
-/// Reads one stream.
+/// A reader of one stream.
 struct StreamReader {
     source: StreamSource,
     index: usize,
@@ -88,7 +88,7 @@ struct PrinterGone;
 impl StreamReader {
     fn run(self) {
         if let Ok(result) = self.follow() {
-            // If nobody listens any more, nobody misses it.
+            // If nobody receives any more, nobody misses the message.
             let _ = self.to.send(StreamPart::Ended(
                 self.index,
                 result.map_err(CliError::from),
@@ -102,14 +102,16 @@ impl StreamReader {
             .map_err(|_| PrinterGone)
     }
 
-    /// All there is and comes, of one attempt after the other, until the job has ended.
+    /// Reads everything that is there and comes, of one attempt after the other, until the job has
+    /// ended.
     fn follow(&self) -> Result<Result<(), ClientError>, PrinterGone> {
         let mut attempt = 0;
         let mut offset = 0;
         let mut reached = Instant::now();
         let name = &self.source.component;
         loop {
-            // Asked before reading, so that a job that ends meanwhile is read to its end.
+            // Asked before reading, so that the output of a job that ends meanwhile is read to its
+            // end.
             let step = match self.latest() {
                 Ok((latest, ended)) => {
                     if latest != attempt {
@@ -135,7 +137,7 @@ impl StreamReader {
         }
     }
 
-    /// The latest attempt, and whether the job has ended.
+    /// Returns the latest attempt, and true if the job has ended.
     fn latest(&self) -> Result<(u32, bool), ClientError> {
         let job = self.source.client.job(self.source.job)?;
         let is_it = |name: &str| name == self.source.component;
@@ -161,7 +163,7 @@ impl StreamReader {
         let request = self.source.request(Some(attempt), *offset, 0);
         let mut download = match client.follow_log(&request) {
             Ok(download) => download,
-            // It never ran, so it printed nothing.
+            // The attempt never ran, so it printed nothing.
             Err(error) if is_missing(&error) => return Ok(Ok(())),
             Err(error) => return Ok(Err(error)),
         };

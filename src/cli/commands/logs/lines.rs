@@ -2,10 +2,10 @@
 
 use crate::cli::out::dim;
 
-/// Of a line that does not end, more than this is not waited for.
+/// Longest part of an unfinished line that is kept back.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// The lines of a stream, on their way to be printed; without a label, its bytes as they are.
+/// The lines of a stream, on their way to be printed; without a label, its bytes unchanged.
 pub(super) struct StreamLines {
     label: Option<String>,
     unfinished: Vec<u8>,
@@ -19,7 +19,7 @@ impl StreamLines {
         }
     }
 
-    /// What can be printed now that this has come.
+    /// Adds bytes, and returns everything that can be printed now.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
         let Some(label) = &self.label else {
             return bytes.to_vec();
@@ -35,7 +35,7 @@ impl StreamLines {
         labelled(label, &ready)
     }
 
-    /// What is left when no more comes.
+    /// Returns the rest when no more bytes come.
     pub(super) fn end(&mut self) -> Vec<u8> {
         let Some(label) = &self.label else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! `cospan logs`: one stream as it is, several with their names in front.
+//! `cospan logs`: one stream unchanged, several with their names in front.
 
 mod follow;
 mod lines;
@@ -15,10 +15,9 @@ use crate::client::{Client, ClientError, FilePiece, LogRequest};
 use crate::terminal;
 use lines::StreamLines;
 
-/// Bytes asked for at once.
+/// Number of bytes in one request.
 const PIECE: u32 = 256 << 10;
 
-/// Prints what jobs printed.
 pub(crate) fn run(context: &mut CommandContext, args: &LogsArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let ids = context.resolve(&client, &args.ids)?;
@@ -46,7 +45,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &LogsArgs) -> Result<CliEx
     Ok(CliExit::Done)
 }
 
-/// What is to be printed of each job.
+/// The selection of streams to print of each job.
 struct WantedLogs {
     client: Client,
     jobs: usize,
@@ -56,7 +55,7 @@ struct WantedLogs {
 }
 
 impl WantedLogs {
-    /// The streams of a job that are meant.
+    /// Lists the selected streams of a job.
     fn sources(&self, id: u64) -> Result<Vec<StreamSource>, CliError> {
         let job = self.client.job(id)?;
         let names = component_names(&job, self.component.as_deref())?;
@@ -80,7 +79,7 @@ impl WantedLogs {
             .collect())
     }
 
-    /// What tells a stream from the others; nothing if there are no others.
+    /// Returns a label that tells a stream from the others; `None` if there are no others.
     fn label(&self, id: u64, name: Option<String>, stream: StreamArg) -> Option<String> {
         let job = (self.jobs > 1).then(|| id.to_string());
         let apart = self.streams.len() > 1 && stream == StreamArg::Stderr;
@@ -112,7 +111,7 @@ fn component_names(job: &JobReport, wanted: Option<&str>) -> Result<Vec<String>,
     ))
 }
 
-/// One stream of one component.
+/// A stream of a component.
 #[derive(Clone)]
 struct StreamSource {
     client: Client,
@@ -121,7 +120,8 @@ struct StreamSource {
     stream: StreamArg,
     tail: Option<Size>,
     label: Option<String>,
-    /// It is printed to standard error, as the payload did; standard output has the other one.
+    /// True if the stream goes to standard error, as the payload printed it; standard output has
+    /// the other stream.
     apart: bool,
 }
 
@@ -139,7 +139,7 @@ impl StreamSource {
         }
     }
 
-    /// Where to begin in a log of this size now.
+    /// Returns where to begin in the log with its present size.
     fn beginning(&self, attempt: Option<u32>) -> Result<u64, ClientError> {
         match self.tail {
             None => Ok(0),
@@ -150,7 +150,7 @@ impl StreamSource {
         }
     }
 
-    /// Hands out all there is now.
+    /// Passes on everything that is there now.
     fn read(&self, tell: impl FnMut(&[u8]) -> Result<(), CliError>) -> Result<(), CliError> {
         let offset = self.beginning(None)?;
         read_what_is_there(
@@ -161,7 +161,7 @@ impl StreamSource {
     }
 }
 
-/// Prints to where a stream belongs.
+/// Prints to standard output or standard error, as the stream requires.
 fn put(out: &mut AnswerPrinter, source: &StreamSource, bytes: &[u8]) -> Result<(), CliError> {
     if bytes.is_empty() {
         return Ok(());
@@ -174,7 +174,7 @@ fn put(out: &mut AnswerPrinter, source: &StreamSource, bytes: &[u8]) -> Result<(
     Ok(())
 }
 
-/// What all have printed up to now, one stream after the other.
+/// Prints everything that is there now, one stream after the other.
 fn print(out: &mut AnswerPrinter, wanted: &WantedLogs, ids: &[u64]) -> Result<(), CliError> {
     let mut silent = 0;
     let mut problem = None;
@@ -203,7 +203,7 @@ fn print(out: &mut AnswerPrinter, wanted: &WantedLogs, ids: &[u64]) -> Result<()
     Ok(())
 }
 
-/// Prints the streams of a component; why there is nothing of it, or not all.
+/// Prints the streams of a component. Returns the reason if a stream is missing or incomplete.
 fn print_component(
     out: &mut AnswerPrinter,
     streams: &[StreamSource],
@@ -216,7 +216,7 @@ fn print_component(
             Err(error) => errors.push(error),
         }
     }
-    // What has one stream need not have the other one as well.
+    // A component that has one stream need not have the other.
     let is_whole = errors.len() < streams.len();
     errors.retain(|error| !is_whole || error.exit != CliExit::Refused);
     Ok(errors.into_iter().next())
@@ -230,20 +230,20 @@ fn print_one(out: &mut AnswerPrinter, source: &StreamSource) -> Result<(), CliEr
         put(out, source, &lines.take(bytes))
     })?;
     put(out, source, &lines.end())?;
-    // What follows begins a line of its own on a terminal; a file is left as it is.
+    // On a terminal the next text begins on a new line; a file stays as it is.
     if source.label.is_none() && last != b'\n' && terminal::has_live_output() {
         out.bytes(b"\n")?;
     }
     Ok(())
 }
 
-/// Whether a stream is missing: it never began, or left nothing.
+/// Returns true if a stream is missing: the component never began, or left nothing.
 fn is_missing(error: &ClientError) -> bool {
     error.is(Code::NotFound)
 }
 
-/// Reads up to where the log ended at the first look: what is printed faster than it is read
-/// would never end.
+/// Reads up to the end of the log at the first look: a log that grows faster than it is read would
+/// never end.
 fn read_what_is_there(
     mut offset: u64,
     ask: impl Fn(u64, u32) -> Result<FilePiece, ClientError>,

@@ -5,8 +5,8 @@ use crate::simulate::report::{MapPoint, map_scale};
 const WIDTH: usize = 60;
 const HEIGHT: usize = 18;
 
-/// Sites as letters in the order of `points`, chosen ones in capitals, the job as `+` at the
-/// origin; where several stand on one spot, `*`.
+/// Plots sites as letters in the order of `points`, chosen ones in capitals, and the job as `+` at
+/// the origin; `*` where several have one position.
 pub(super) fn plot(points: &[MapPoint]) -> String {
     let farthest = |of: fn(&MapPoint) -> f64| points.iter().map(of).fold(0.0, f64::max);
     let end_x = map_scale(farthest(|p| p.x));
@@ -39,7 +39,7 @@ pub(super) fn plot(points: &[MapPoint]) -> String {
     text
 }
 
-/// Twenty-six letters, then dots.
+/// Returns one of twenty-six letters, then dots.
 fn sign(index: usize, is_chosen: bool) -> char {
     let letter = u8::try_from(index)
         .ok()

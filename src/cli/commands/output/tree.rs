@@ -1,5 +1,5 @@
-//! Directories: all that is below them, each file whole or not at all. Nothing is taken away that
-//! is there already, and nothing is written through a link.
+//! Directories: everything below them is fetched, each file whole or not at all. Nothing that is
+//! there already is removed, and nothing is written through a link.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -15,13 +15,13 @@ use crate::api::v1::job::OutputReport;
 use crate::api::v1::tree::TreeReport;
 use crate::cli::exit::{CliError, CliExit};
 
-/// Fetches all of it that is not there already.
+/// Fetches everything below a directory that is not there already.
 pub(super) fn bring(
     way: &OutputDownload<'_>,
     listed: TreeReport,
     overwrite: bool,
 ) -> Result<Arrived, CliError> {
-    // What a server names must not lead out of the directory.
+    // A path from the server must not lead out of the directory.
     let listing = Listing::new(listed.into_leaves())
         .map_err(|_| CliError::usage("its paths lead elsewhere", "do not trust this server"))?;
     let mut tree = Tree {
@@ -33,7 +33,7 @@ pub(super) fn bring(
     };
     tree.directory(way.file)?;
     let mut kept = None;
-    // Links come last: until then no path below the directory goes through one.
+    // Links come last: until then no path below the directory goes through a link.
     let (links, rest): (Vec<&ListedLeaf>, Vec<&ListedLeaf>) = listing
         .leaves()
         .iter()
@@ -44,7 +44,7 @@ pub(super) fn bring(
                 path: leaf.path.clone(),
                 kind,
             }),
-            // What is in its way stays, and can be helped; all the others are fetched.
+            // A file in the way stays, and the user can remove it; all others are fetched.
             Err(error) if error.exit == CliExit::Usage && error.remedy.is_some() => {
                 kept = kept.or(Some(error))
             }
@@ -61,7 +61,7 @@ pub(super) fn bring(
 struct Tree<'w> {
     way: &'w OutputDownload<'w>,
     overwrite: bool,
-    /// Something came that had not been there.
+    /// True if something came that was not there before.
     fetched: bool,
     size: u64,
     entries: Vec<ManifestEntry>,
@@ -125,7 +125,7 @@ impl Tree<'_> {
         if executable && !arrived.was_there {
             fs::metadata(to)
                 .and_then(|meta| {
-                    // For everybody who may read it.
+                    // Executable for everybody who may read it.
                     let mode = meta.permissions().mode();
                     fs::set_permissions(to, Permissions::from_mode(mode | (mode & 0o444) >> 2))
                 })

@@ -1,4 +1,4 @@
-//! Says on standard error how simulations go on.
+//! Reports the progress of simulations on standard error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -11,13 +11,13 @@ use crate::simulate::report::RunRecord;
 use crate::simulate::{Notes, RunName, Study, Watcher};
 use crate::terminal;
 
-/// Between two looks of a person at a terminal.
+/// Time between two updates of a terminal.
 const LOOK: Duration = Duration::from_millis(200);
-/// Between two lines of a file that nobody watches.
+/// Time between two lines in a file that nobody watches.
 const LINE: Duration = Duration::from_secs(10);
 const DAY_MS: u64 = 86_400_000;
 
-/// Where all runs are.
+/// The progress of all runs.
 pub(super) struct Display {
     terminal: bool,
     runs: usize,
@@ -29,13 +29,13 @@ struct ProgressState {
     told: Instant,
     runs_ended: usize,
     jobs: usize,
-    /// Jobs that have ended, by run.
+    /// Number of jobs that have ended, by run.
     ended: BTreeMap<usize, usize>,
     said: BTreeSet<String>,
 }
 
 impl Display {
-    /// Nothing has begun.
+    /// Creates the display before any run begins.
     pub(super) fn new(study: &Study) -> Self {
         let now = Instant::now();
         let state = ProgressState {
@@ -69,7 +69,7 @@ impl Display {
         format!("{runs}day {day}: {ended} of {jobs} jobs ended, {rate:.0} jobs/s")
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     fn say(&self, text: &str) {
         let clear = if self.terminal {
             terminal::clear_line()
@@ -89,7 +89,7 @@ impl Watcher for Display {
             1 => String::new(),
             _ => format!("{}, seed {}: ", run.label, run.seed),
         };
-        // What is the same for all runs is said once.
+        // Notes that are the same for all runs are printed once.
         for line in notes.lines() {
             if state.said.insert(line.clone()) {
                 match line.strip_prefix(' ') {

@@ -1,4 +1,5 @@
-//! Files that jobs name on this machine: sent to the server, and named as it knows them then.
+//! Files of this machine that jobs name: they are sent to the server, and then named as it knows
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::cli::exit::CliError;
 use crate::cli::out::{note, warning_word};
 use crate::client::Client;
 
-/// Sends what jobs name, each file once.
+/// Sends the files that jobs name, each once.
 pub(super) struct Bringer<'c> {
     client: &'c Client,
     sent: BTreeMap<(PathBuf, Option<SiteName>), LogicalName>,
@@ -29,7 +30,7 @@ impl<'c> Bringer<'c> {
         }
     }
 
-    /// Sends what a job names below the folder of its file.
+    /// Sends the files that a job names, relative to the folder of its job file.
     pub(super) fn bring(&mut self, job: &mut JobDocument, folder: &Path) -> Result<(), CliError> {
         job.component
             .iter_mut()
@@ -131,14 +132,14 @@ impl<'c> Bringer<'c> {
     }
 }
 
-/// A relative path means a file beside the job file, unless an input is to lie there; a bare name
-/// is looked up at the site.
+/// Returns true for a relative path of a file beside the job file, unless an input will be there. A
+/// bare name is looked up at the site.
 fn is_here(path: &str, folder: &Path, input: &[InputDocument]) -> bool {
     is_relative(path) && folder.join(path).is_file() && !lies_there(path, input)
 }
 
-/// A relative path at which nothing is known to be, here or among the input, of which a directory
-/// may hold it.
+/// Returns true for a relative path where no file is known, neither here nor among the input, of
+/// which a directory may contain it.
 fn is_nowhere(path: &str, folder: &Path, input: &[InputDocument]) -> bool {
     let brought = Path::new(path).ancestors().filter_map(Path::to_str);
     let is_brought = brought.into_iter().any(|above| lies_there(above, input));

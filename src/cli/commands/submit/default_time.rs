@@ -1,13 +1,13 @@
-//! How long a script that gives no time may run: as long as Slurm would let it.
+//! The wall time of a script that gives none: as long as Slurm would let it run.
 
 use cospan_domain::units::DurationMs;
 
 use crate::api::v1::site::SiteReport;
 use crate::cli::context::CommandContext;
 
-/// The longest that any site of the server gives in these partitions (between commas), or in
-/// that which jobs go to that name none; with the partition and its site. A server that cannot
-/// be asked tells nothing: the submission will say why.
+/// Returns the longest default time that any site of the server has for these partitions (separated
+/// by commas), or for the default partition; with the partition and its site. A server that cannot
+/// be asked is ignored: the submission will report the reason.
 pub(super) fn told(context: &CommandContext, names: Option<&str>) -> Option<(DurationMs, String)> {
     let sites = context.client().ok()?.sites().ok()?.sites;
     longest(&sites, names)

@@ -13,10 +13,10 @@ use crate::api::v1::{JobDocument, Length};
 use crate::cli::args_line::LineArgs;
 use crate::cli::exit::CliError;
 
-/// Long enough for most that is tried by hand.
+/// Long enough for most jobs that people try by hand.
 const WALL_TIME: DurationMs = DurationMs::from_secs(3_600);
 
-/// The job of a command line.
+/// Builds the job of a command line.
 pub(super) fn job(args: &LineArgs, command: &[String]) -> Result<JobDocument, CliError> {
     let sites = sites(args)?;
     let of_command = || {
@@ -40,7 +40,7 @@ pub(super) fn job(args: &LineArgs, command: &[String]) -> Result<JobDocument, Cl
     })
 }
 
-/// Where each component runs; `None` where the policy chooses.
+/// Returns the site of each component; `None` where the policy chooses.
 fn sites(args: &LineArgs) -> Result<Vec<Option<SiteName>>, CliError> {
     let count = args.components.map(|count| count as usize);
     match (args.site.as_slice(), count) {

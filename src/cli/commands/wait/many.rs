@@ -1,4 +1,4 @@
-//! Many jobs at once: looked at by the page, and told of by one line that says how far they are.
+//! Many jobs at once: they are read page by page, and one line shows their progress.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use crate::cli::out::{note, state};
 use crate::client::{ClientError, JobFilter};
 use crate::terminal;
 
-/// More jobs than this are told of together.
+/// More jobs than this are reported together.
 pub(super) const MANY: usize = 10;
-/// Of more jobs that did not finish, only the number is told.
+/// If more jobs than this did not finish, only their number is printed.
 const NAMED: usize = 10;
-/// Between two lines where nobody watches.
+/// Time between two lines where nobody watches.
 const LINE: Duration = Duration::from_secs(30);
 
-/// How many jobs are where.
+/// The numbers of jobs by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct PhaseCounts {
     finished: usize,
@@ -48,8 +48,8 @@ impl PhaseCounts {
         self.finished + self.failed + self.cancelled
     }
 
-    /// So many done, running and failed; how fast, and when the rest will be, from how many
-    /// ended in this time.
+    /// Formats the numbers of jobs that are done, running and failed, the pace, and the expected
+    /// end, given the number of jobs that ended in this time.
     fn line(self, ended_now: usize, within: Duration) -> String {
         let PhaseCounts {
             finished,
@@ -74,7 +74,7 @@ impl PhaseCounts {
     }
 }
 
-/// So many a second, a minute or an hour.
+/// Formats a pace per second, minute or hour.
 fn pace(per_second: f64) -> String {
     match per_second {
         rate if rate >= 1.0 => format!("{rate:.1} a second"),
@@ -83,16 +83,16 @@ fn pace(per_second: f64) -> String {
     }
 }
 
-/// Says now and then how far the jobs are.
+/// Prints the progress of the jobs now and then.
 pub(super) struct WaitProgress {
     total: usize,
     terminal: bool,
     begun: Instant,
     told: Option<Instant>,
     last: String,
-    /// Those that had ended when we first looked.
+    /// Number of jobs that had ended at the first look.
     before: Option<usize>,
-    /// How long a look takes.
+    /// Duration of a look.
     look: Duration,
 }
 
@@ -109,7 +109,7 @@ impl WaitProgress {
         }
     }
 
-    /// Until the next look: looking takes no more than a small part of a server's time.
+    /// Returns the time until the next look: looks take only a small part of a server's time.
     pub(super) fn rest(&self) -> Duration {
         POLL.max(self.look * 4)
     }
@@ -131,7 +131,7 @@ impl WaitProgress {
 }
 
 impl JobWatch<'_> {
-    /// Looks at jobs by the page; one alone only if it is in no list, or has failed.
+    /// Reads jobs page by page; a single job only if it is in no list, or has failed.
     pub(super) fn look_at_many(&mut self, ids: &[u64]) -> Result<(), ClientError> {
         let begun = Instant::now();
         let mut missing: BTreeSet<u64> = ids.iter().copied().collect();
@@ -169,7 +169,7 @@ impl JobWatch<'_> {
 
     fn saw(&mut self, row: &JobRow) -> Result<(), ClientError> {
         let phase = match row.state.as_str() {
-            // A row does not say why.
+            // A row does not give the reason.
             "failed" => self.client.phase(row.id)?,
             _ => PhaseReport {
                 state: row.state.clone(),
@@ -186,7 +186,7 @@ impl JobWatch<'_> {
     }
 }
 
-/// How many jobs ended how, and which did not finish.
+/// Formats the numbers of jobs by their end, and names those that did not finish.
 pub(super) fn text(outcomes: &[WaitOutcome]) -> String {
     let count = |wanted: &str| {
         outcomes

@@ -1,4 +1,4 @@
-//! When the nodes of a site fail.
+//! The failures of a site's nodes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,10 +19,10 @@ use cospan_simulator::logs::{Complaints, FailureReader, LoggedFailure};
 /// A node that fails is down for some time, even where a log says otherwise.
 const SHORTEST_REPAIR: DurationMs = DurationMs(1);
 
-/// What there is to say about a failure log.
+/// Notes about a failure log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FailureNotes {
-    /// What was wrong with the log, if there was one.
+    /// Complaints about the log, if there was one.
     pub log: Option<Complaints>,
     /// Failures left out because the log has them before the chosen start.
     pub before_start: u64,
@@ -34,7 +34,7 @@ pub struct FailureNotes {
     /// Failures of nodes that were down already; only their repair counts, if it
     /// comes later.
     pub while_down: u64,
-    /// Failures repaired at once; the node is down for 1 ms.
+    /// Failures repaired at once; the node is then down for 1 ms.
     pub repairs_raised: u64,
 }
 
@@ -52,7 +52,7 @@ impl FailureNotes {
         ]
     }
 
-    /// True if all failures were used as they are.
+    /// Returns true if all failures were used as they are.
     pub fn is_empty(&self) -> bool {
         let counted = self.counted().iter().all(|(count, _)| *count == 0);
         counted && self.log.as_ref().is_none_or(Complaints::is_empty)
@@ -69,7 +69,7 @@ impl fmt::Display for FailureNotes {
     }
 }
 
-/// The failures by time and node, and what there is to say about them.
+/// The failures by time and node, with notes about them.
 pub(super) fn failures(
     site: &DescribedSite,
     options: &BuildOptions,
@@ -108,7 +108,7 @@ pub(super) fn failures(
     Ok((failures, notes))
 }
 
-/// When nodes fail all that is started on them, by time and node.
+/// The times at which nodes fail all that is started on them, by time and node.
 pub(super) fn black_holes(
     site: &DescribedSite,
     options: &BuildOptions,
@@ -131,7 +131,7 @@ pub(super) fn black_holes(
     Ok(holes)
 }
 
-/// The failures of one machine, by time.
+/// Reads the failures of one machine, by time.
 fn read(
     path: &Path,
     system: u32,
@@ -145,8 +145,8 @@ fn read(
     Ok(failures)
 }
 
-/// Gives the nodes of the log other numbers. Those above the nodes of the site are drawn
-/// too, so that a part of a larger machine is any part of it.
+/// Permutes the node numbers of the log, including those above the nodes of the site, so that a
+/// part of a larger machine is a random part of it.
 fn shuffle(logged: &mut [LoggedFailure], site: &DescribedSite, seed: u64) {
     let known = logged
         .iter()
@@ -167,7 +167,7 @@ fn shuffle(logged: &mut [LoggedFailure], site: &DescribedSite, seed: u64) {
     }
 }
 
-/// Logged failures, moved to the time and the nodes of the simulation.
+/// Moves logged failures to the time and the nodes of the simulation.
 fn placed(
     logged: &[LoggedFailure],
     start: DurationMs,
@@ -206,7 +206,7 @@ fn placed(
     of_node.into_values().flatten().collect()
 }
 
-/// Adds the next failure of a node; true if the node was still down.
+/// Adds the next failure of a node; returns true if the node was still down.
 fn join(earlier: &mut Vec<NodeDown>, next: NodeDown) -> bool {
     match earlier
         .last_mut()
@@ -224,8 +224,8 @@ fn join(earlier: &mut Vec<NodeDown>, next: NodeDown) -> bool {
     }
 }
 
-/// Each node draws from a stream of its own, so that neither the number of
-/// nodes nor the horizon changes the failures of the others.
+/// Draws failures. Each node has its own stream, so that neither the number of nodes nor the
+/// horizon changes the failures of the others.
 fn drawn(
     site: &DescribedSite,
     what: &'static str,
@@ -255,7 +255,7 @@ fn drawn(
     Ok(failures)
 }
 
-/// A time with this mean, at least 1 ms.
+/// Draws a time with this mean, at least 1 ms.
 fn exponential(mean: DurationMs, rng: &mut StdRng) -> DurationMs {
     let length: f64 = rng.sample(Exp1);
     DurationMs((length * mean.0 as f64).ceil() as u64).max(SHORTEST_REPAIR)

@@ -1,4 +1,4 @@
-//! Local load that dummy jobs hold at a level.
+//! Local load that dummy jobs keep at a level.
 
 use cospan_domain::units::DurationMs;
 use rand::Rng;
@@ -13,8 +13,8 @@ use cospan_simulator::models::GeneratedJob;
 /// Shorter times in use or free are raised to this one.
 const SHORTEST: DurationMs = DurationMs(1);
 
-/// The dummy jobs by time. One that has to wait for its processors ends later than
-/// planned: then the load is above the level for so long.
+/// Draws the dummy jobs by time. One that has to wait for its processors ends later than planned:
+/// then the load is above the level for that time.
 pub(super) fn jobs(
     site: &DescribedSite,
     level: &LoadLevel,
@@ -49,7 +49,7 @@ pub(super) fn jobs(
         .collect())
 }
 
-/// When a node is in use, and how long; each draws by itself.
+/// Draws the times at which a node is in use, and their lengths; each node draws by itself.
 fn times_in_use(
     site: &DescribedSite,
     node: u32,

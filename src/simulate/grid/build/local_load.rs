@@ -1,4 +1,4 @@
-//! What local users submit to a site.
+//! Jobs that local users submit to a site.
 
 use cospan_domain::units::DurationMs;
 use rand::Rng;
@@ -13,13 +13,13 @@ use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
 use cospan_simulator::models::poisson::PoissonArrivals;
 use cospan_simulator::models::{GeneratedJob, ModelParameterError};
 
-/// Jobs drawn to learn what load the Lublin-Feitelson model gives by itself.
+/// Jobs drawn to find the load that the Lublin-Feitelson model gives by itself.
 const PILOT_JOBS: usize = 50_000;
-/// The pilot is the same for all simulations: a load is a load.
+/// The pilot is the same for all simulations: its load does not depend on their seeds.
 const PILOT_SEED: u64 = 0;
 
-/// Processor time asked for, over what there is between the first and the last
-/// submission. Exact, for run times grow with sizes.
+/// Requested processor time, relative to the time available between the first and the last
+/// submission. Exact, as run times grow with sizes.
 fn exact_load(jobs: &[GeneratedJob], processors: u32) -> f64 {
     let asked: f64 = jobs
         .iter()
@@ -31,7 +31,7 @@ fn exact_load(jobs: &[GeneratedJob], processors: u32) -> f64 {
     asked / (f64::from(processors) * last.0 as f64)
 }
 
-/// The jobs by time, and what there is to say about them.
+/// The jobs by time, with notes about them.
 pub(super) fn jobs(
     site: &DescribedSite,
     options: &BuildOptions,
@@ -127,7 +127,7 @@ enum Generator<'m> {
 }
 
 impl<'m> Generator<'m> {
-    /// The model for this many processors, its gaps stretched to the load.
+    /// The model for this many processors, with gaps stretched to the load.
     fn lublin(processors: u32, utilization: f64) -> Result<Self, ModelParameterError> {
         let parameters = LublinParameters::default().for_system(processors);
         let jobs = Box::new(LublinGenerator::new(&parameters)?);
@@ -140,7 +140,7 @@ impl<'m> Generator<'m> {
         })
     }
 
-    /// The gap follows from load, size and run time.
+    /// The Poisson model, whose gap follows from load, size and run time.
     fn poisson(
         processors: u32,
         utilization: f64,

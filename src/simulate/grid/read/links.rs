@@ -34,7 +34,7 @@ pub(super) fn defaults(root: &GridTable<'_, '_>) -> Option<NetworkDefaults> {
     })
 }
 
-/// Reads all links; those that are wrong are noted and left out.
+/// Reads all links; the problems of wrong ones are recorded, and they are left out.
 pub(super) fn links(
     root: &GridTable<'_, '_>,
     names: &BTreeMap<SiteName, usize>,
@@ -95,7 +95,7 @@ fn link(
     Some(link)
 }
 
-/// Notes a direction that an earlier link has already.
+/// Records a problem if an earlier link has the same direction.
 fn note_directions(table: &GridTable<'_, '_>, link: &GridLink, directions: &mut Directions) {
     let there = (link.from.clone(), link.to.clone());
     let back = link.both_ways.then(|| (link.to.clone(), link.from.clone()));

@@ -1,4 +1,4 @@
-//! `[reservations]`: which jobs are to be promised a start.
+//! `[reservations]`: the jobs that want reservations.
 
 use cospan_domain::acquire::Objective;
 use cospan_domain::units::DurationMs;
@@ -9,7 +9,7 @@ use super::links::length;
 use crate::api::v1::preferences::ObjectiveName;
 use crate::simulate::reservations::ReservationWorkload;
 
-/// Reads it, if it is there. `None`: it is wrong.
+/// Reads the table, if it is there. `None`: it is wrong.
 pub(super) fn reservations(
     root: &GridTable<'_, '_>,
     sites: &[Option<DescribedSite>],

@@ -20,7 +20,7 @@ use crate::simulate::workload::{ESTIMATES_TIMES_MAX, Estimates};
 use cospan_simulator::world::batch::Discipline;
 
 const DISCIPLINES: [Discipline; 3] = [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative];
-/// More would only lengthen the queue faster.
+/// A higher load would only lengthen the queue faster.
 const UTILIZATION_MAX: f64 = 10.0;
 
 /// Reads a site whose name was read before.
@@ -116,13 +116,13 @@ fn power(table: &GridTable<'_, '_>) -> Option<Mflops> {
     power.map(|power| power.value)
 }
 
-/// What was not given is fine; what was given and is wrong is not.
+/// Distinguishes a value that is left out, which is fine, from one that is given and wrong.
 fn all_or_none<T>(given: Option<Option<T>>) -> Option<Option<T>> {
     given.map_or(Some(None), |value| value.map(Some))
 }
 
-/// True if the table has `log` and not `otherwise`; that it has neither, or
-/// both, is noted.
+/// Returns true if the table has `log` and not `otherwise`; if it has neither, or both, that is a
+/// problem.
 fn is_log(table: &GridTable<'_, '_>, otherwise: &str) -> Option<bool> {
     match (table.has("log"), table.has(otherwise)) {
         (true, false) => Some(true),
@@ -144,7 +144,7 @@ fn is_log(table: &GridTable<'_, '_>, otherwise: &str) -> Option<bool> {
     }
 }
 
-/// Notes keys that exist, but not together with what is given.
+/// Records a problem for known keys that do not fit what is given.
 fn goes_with(table: &GridTable<'_, '_>, all: &[&str], fitting: &[&str], what: &str) {
     table.only(all);
     let odd = |key: &&str| all.contains(key) && !fitting.contains(key);
@@ -207,10 +207,10 @@ fn local_load(
     })
 }
 
-/// What goes with the model of that name, and with others, too.
+/// The keys that go with the model of that name, and with others, too.
 const LUBLIN: [&str; 4] = ["model", "utilization", "estimates", "estimates_times"];
 
-/// Which models there are.
+/// The models.
 #[derive(Clone, Copy)]
 enum LoadModel {
     Lublin,
@@ -218,7 +218,7 @@ enum LoadModel {
     Level,
 }
 
-/// Reads what one model needs and the others do not.
+/// Reads the options of one model that others do not have.
 fn model(table: &GridTable<'_, '_>, all: &[&str], processors: Option<u32>) -> Option<LocalSource> {
     let models = [
         ("lublin", LoadModel::Lublin),
@@ -329,7 +329,7 @@ fn failures(table: &GridTable<'_, '_>, directory: &Path) -> Option<Failures> {
     }
 }
 
-/// How long a node is well, and how long it is not, in the mean.
+/// The mean times for which a node is well, and is not.
 fn means(table: &GridTable<'_, '_>) -> Option<(DurationMs, DurationMs)> {
     let well = table.required("mean_between_failures", some_length);
     let ill = table.required("mean_repair", some_length);

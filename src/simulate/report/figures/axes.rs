@@ -51,16 +51,15 @@ const UNITS: [(u64, &str); 4] = [
 /// A mark on an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tick {
-    /// Where, in pixels.
+    /// Position in pixels.
     pub(super) position: f64,
-    /// What it says.
     pub(super) label: String,
 }
 
 /// Time since the begin of a run, drawn from left to right.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimeAxis {
-    /// What is drawn, in milliseconds since the run began.
+    /// The part that is drawn, in milliseconds since the run began.
     from_ms: u64,
     length_ms: u64,
     left: f64,
@@ -77,10 +76,10 @@ pub(super) struct LogAxis {
 }
 
 impl TimeAxis {
-    /// What the axis takes below its plot, in pixels.
+    /// Height of the axis below its plot, in pixels.
     pub(super) const HEIGHT: f64 = 44.0;
 
-    /// Over `shown`, a part of a run's `whole` time, across a plot.
+    /// The axis over `shown`, a part of a run's `whole` time, across a plot.
     pub(super) fn new(shown: ReportSpan, whole: ReportSpan, plot: Area) -> Self {
         Self {
             from_ms: shown.from.since(whole.from).0,
@@ -90,7 +89,7 @@ impl TimeAxis {
         }
     }
 
-    /// Where an instant lies, given in milliseconds since the run began.
+    /// The position of an instant, given in milliseconds since the run began.
     pub(super) fn x(self, at_ms: u64) -> f64 {
         let offset = at_ms.saturating_sub(self.from_ms).min(self.length_ms);
         self.left + offset as f64 / self.length_ms as f64 * self.width
@@ -154,7 +153,7 @@ impl TimeAxis {
 }
 
 impl LogAxis {
-    /// From the decade at or below `least` (above 0) to `greatest`.
+    /// The axis from the decade at or below `least` (above 0) to `greatest`.
     pub(super) fn new(least: f64, greatest: f64, left: f64, width: f64) -> Self {
         let least = 10f64.powf(least.log10().floor());
         let decades = (greatest / least).log10().max(1.0);
@@ -166,7 +165,7 @@ impl LogAxis {
         }
     }
 
-    /// Where a value lies; one below the axis lies at its begin.
+    /// The position of a value; one below the axis lies at its begin.
     pub(super) fn x(self, value: f64) -> f64 {
         let decades = (value.max(self.least) / self.least)
             .log10()
@@ -174,8 +173,8 @@ impl LogAxis {
         self.left + decades / self.decades * self.width
     }
 
-    /// Ticks at those of `values` that lie on the axis and leave room for their
-    /// labels; earlier ones go first.
+    /// Ticks at those of `values` that lie on the axis and leave room for their labels; earlier
+    /// ones take precedence.
     pub(super) fn ticks(self, values: &[(f64, &str)]) -> Vec<Tick> {
         let mut ticks: Vec<Tick> = Vec::new();
         for (value, label) in values {
@@ -197,7 +196,7 @@ impl LogAxis {
     }
 }
 
-/// The largest unit that `step` is a whole number of, if not below a second.
+/// The largest unit of which `step` is a whole number, if it is not below a second.
 fn unit(step_ms: u64) -> (u64, &'static str) {
     UNITS
         .into_iter()
@@ -216,7 +215,7 @@ fn clock(at_ms: u64, seconds: bool) -> String {
     }
 }
 
-/// About how wide a text is, in pixels.
+/// Approximate width of a text, in pixels.
 pub(super) fn text_width(text: &str, font_px: f64) -> f64 {
     text.chars().count() as f64 * font_px * 0.6
 }
@@ -268,7 +267,7 @@ pub(super) fn frame(drawing: &mut FigureDrawing, plot: Area, upright: &[Tick]) {
     drawing.path("grid", &lines, None);
 }
 
-/// A line up the plot at each tick.
+/// Draws a vertical line in the plot at each tick.
 pub(super) fn upright_lines(drawing: &mut FigureDrawing, plot: Area, across: &[Tick]) {
     let mut lines = PathText::default();
     for tick in across {
@@ -278,7 +277,7 @@ pub(super) fn upright_lines(drawing: &mut FigureDrawing, plot: Area, across: &[T
     drawing.path("grid", &lines, None);
 }
 
-/// The axis below a plot. Drawn after the data, which it should cut off.
+/// Draws the axis below a plot. It comes after the data, which it should cut off.
 pub(super) fn base(drawing: &mut FigureDrawing, plot: Area, across: &[Tick]) {
     let mut lines = PathText::default();
     lines.move_to(plot.left, plot.bottom());

@@ -1,5 +1,5 @@
-//! How waits, response times and slowdowns are spread: empirical distribution
-//! functions, one curve for each label.
+//! The distributions of waits, response times and slowdowns: empirical distribution functions, one
+//! curve for each label.
 
 use super::axes::{self, LogAxis, Tick};
 use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
@@ -17,7 +17,7 @@ const PLOT_HEIGHT: f64 = 220.0;
 const LEFT: f64 = 48.0;
 /// Shortest time that the axes show, in seconds.
 const LEAST_SECONDS: f64 = 1.0;
-/// Marks on an axis of times; where there is no room for all, the first stay.
+/// Marks on an axis of times; if there is no room for all, the first stay.
 const TIMES: [(f64, &str); 10] = [
     (1.0, "1 s"),
     (60.0, "1 min"),
@@ -44,7 +44,7 @@ const RATIOS: [(f64, &str); 10] = [
     (20.0, "20"),
 ];
 
-/// One panel.
+/// A panel.
 struct Panel {
     heading: &'static str,
     words: &'static str,
@@ -74,7 +74,7 @@ const PANELS: [Panel; 3] = [
     },
 ];
 
-/// All runs of each label together.
+/// The figure with all runs of each label together.
 pub(super) fn figure(groups: &[SvgGroup<'_>]) -> Figure {
     let shown = &groups[..groups.len().min(CURVES)];
     let title = title(shown);
@@ -112,7 +112,7 @@ pub(super) fn figure(groups: &[SvgGroup<'_>]) -> Figure {
     )
 }
 
-/// A panel with all its curves; answers what they show in words.
+/// Draws a panel with all its curves; returns what they show in words.
 fn draw(
     drawing: &mut FigureDrawing,
     panel: &Panel,
@@ -206,7 +206,7 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
         .collect()
 }
 
-/// A curve in words.
+/// Describes a curve in words.
 fn fact(panel: &Panel, group: &SvgGroup<'_>, values: &[f64]) -> String {
     let shown = |value: f64| {
         if panel.marks == TIMES {
@@ -225,7 +225,7 @@ fn fact(panel: &Panel, group: &SvgGroup<'_>, values: &[f64]) -> String {
     )
 }
 
-/// What is seen.
+/// Describes what the figure shows.
 fn title(groups: &[SvgGroup<'_>]) -> String {
     let medians: Vec<Option<f64>> = groups.iter().map(median_wait).collect();
     match (groups, &medians[..]) {
@@ -249,7 +249,7 @@ fn median_wait(group: &SvgGroup<'_>) -> Option<f64> {
     (!waits.is_empty()).then(|| quantile(&waits, 0.5))
 }
 
-/// Which runs, and how.
+/// Describes the runs and the method.
 fn note(groups: &[SvgGroup<'_>], curves: usize) -> String {
     let runs: usize = groups.iter().map(|group| group.runs.len()).sum();
     let pooled = if runs > groups.len() {
@@ -267,7 +267,7 @@ fn note(groups: &[SvgGroup<'_>], curves: usize) -> String {
     )
 }
 
-/// Which labels have the same curves throughout, in words.
+/// Names the labels whose curves coincide everywhere, in words.
 fn coinciding(groups: &[SvgGroup<'_>]) -> String {
     let values = |group: &SvgGroup<'_>| PANELS.each_ref().map(|panel| sorted(group, panel.value));
     let mut classes: Vec<([Vec<f64>; 3], Vec<&str>)> = Vec::new();

@@ -16,9 +16,9 @@ const MARGIN: f64 = 16.0;
 pub struct Figure {
     /// Name of its file, without the ending; unique in a report.
     pub name: String,
-    /// What is seen, in one line.
+    /// Description in one line.
     pub title: String,
-    /// The same in a few sentences, for those who cannot see it.
+    /// Description in a few sentences, for those who cannot see the figure.
     pub description: String,
     width: f64,
     height: f64,
@@ -31,7 +31,7 @@ pub(super) struct FigureDrawing {
     body: String,
 }
 
-/// Where a text stands relative to its point.
+/// The position of a text relative to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     /// To the right of it.
@@ -45,30 +45,24 @@ pub(super) enum Anchor {
 /// A rectangle in pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Area {
-    /// Left edge.
     pub(super) left: f64,
-    /// Upper edge.
     pub(super) top: f64,
-    /// Width.
     pub(super) width: f64,
-    /// Height.
     pub(super) height: f64,
 }
 
 impl Area {
-    /// Right edge.
     pub(super) fn right(self) -> f64 {
         self.left + self.width
     }
 
-    /// Lower edge.
     pub(super) fn bottom(self) -> f64 {
         self.top + self.height
     }
 }
 
 impl Figure {
-    /// A file of its own, with its style and a background.
+    /// The figure as a file of its own, with its style and a background.
     pub fn standalone(&self) -> String {
         let edge = px(-MARGIN);
         let width = px(self.width + 2.0 * MARGIN);
@@ -82,12 +76,12 @@ impl Figure {
         )
     }
 
-    /// A part of a page that has the style already.
+    /// The figure as a part of a page that has the style already.
     pub fn inline(&self) -> String {
         format!("{}{}</svg>", self.opening(0.0), self.body)
     }
 
-    /// The root element's start, and what screen readers say.
+    /// The root element's start, and the text for screen readers.
     fn opening(&self, margin: f64) -> String {
         let width = px(self.width + 2.0 * margin);
         let height = px(self.height + 2.0 * margin);
@@ -116,7 +110,7 @@ impl FigureDrawing {
         drawing
     }
 
-    /// A line of text with its baseline at a point.
+    /// Adds a line of text with its baseline at a point.
     pub(super) fn text(&mut self, at: (f64, f64), anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -132,7 +126,7 @@ impl FigureDrawing {
         self.push("</text>");
     }
 
-    /// A text that reads upwards, centred on a point.
+    /// Adds a text that reads upwards, centred on a point.
     pub(super) fn upward_text(&mut self, at: (f64, f64), text: &str) {
         let x = px(at.0);
         let y = px(at.1);
@@ -142,7 +136,7 @@ impl FigureDrawing {
         ));
     }
 
-    /// A filled rectangle.
+    /// Adds a filled rectangle.
     pub(super) fn rect(&mut self, class: &str, area: Area) {
         let x = px(area.left);
         let y = px(area.top);
@@ -153,7 +147,7 @@ impl FigureDrawing {
         ));
     }
 
-    /// A path; `tip` shows when the pointer rests on it.
+    /// Adds a path; `tip` shows when the pointer rests on it.
     pub(super) fn path(&mut self, class: &str, path: &PathText, tip: Option<&str>) {
         self.push(&format!("<path class=\"{class}\" d=\"{}\"", path.0));
         match tip {
@@ -162,7 +156,7 @@ impl FigureDrawing {
         }
     }
 
-    /// Done, with this height.
+    /// Finishes the drawing with this height.
     pub(super) fn finish(self, name: &str, title: &str, description: &str, height: f64) -> Figure {
         Figure {
             name: name.to_owned(),
@@ -189,22 +183,22 @@ impl PathText {
         self.command('M', &[x, y]);
     }
 
-    /// A line across.
+    /// Draws a horizontal line.
     pub(super) fn across(&mut self, x: f64) {
         self.command('H', &[x]);
     }
 
-    /// A line up or down.
+    /// Draws a vertical line.
     pub(super) fn upright(&mut self, y: f64) {
         self.command('V', &[y]);
     }
 
-    /// Back to where the pen was set down.
+    /// Closes the path to its start.
     pub(super) fn close(&mut self) {
         self.0.push('Z');
     }
 
-    /// A rectangle.
+    /// Adds a rectangle.
     pub(super) fn rect(&mut self, area: Area) {
         self.move_to(area.left, area.top);
         self.across(area.right());
@@ -223,7 +217,7 @@ impl PathText {
     }
 }
 
-/// A coordinate with one decimal at most; what is no number becomes 0.
+/// A coordinate with one decimal at most; a value that is no number becomes 0.
 pub(super) fn px(value: f64) -> String {
     let tenths = if value.is_finite() {
         (value * 10.0).round() / 10.0
@@ -233,8 +227,8 @@ pub(super) fn px(value: f64) -> String {
     format!("{}", tenths + 0.0)
 }
 
-/// Text for XML: its five special characters as entities, and a sign for those
-/// that XML 1.0 cannot carry at all.
+/// Escapes text for XML: its five special characters become entities, and those that XML 1.0 cannot
+/// carry at all are replaced by a sign.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Gantt chart: which job held or ran on how many processors of which site.
+//! Gantt chart: the jobs that held or used processors of each site, over time.
 //!
 //! A long run has more bars than a picture can show. Then the time around the
 //! longest queue is drawn, as much of it as the picture holds.
@@ -23,17 +23,17 @@ const SITES: usize = 16;
 const CUTS: usize = 64;
 /// Room left of a plot for its ticks and words.
 const LEFT: f64 = 62.0;
-/// Shades of one colour, by which neighbouring jobs are told apart.
+/// Shades of one colour, which distinguish neighbouring jobs.
 const SHADES: u64 = 3;
 
-/// The bars of a site with the processors they stand on.
+/// The bars of a site with their processors.
 struct GanttRow<'a> {
     site: &'a SiteTrace,
     bars: Vec<(&'a Bar, Blocks)>,
     bookings: Vec<(&'a BookingBar, Blocks)>,
 }
 
-/// What is drawn.
+/// The content of the chart.
 struct Chart<'a> {
     window: ReportSpan,
     rows: Vec<GanttRow<'a>>,
@@ -102,7 +102,7 @@ fn within(site: &SiteTrace, window: ReportSpan) -> impl Iterator<Item = &Bar> {
     })
 }
 
-/// How many bars of all sites fall into a window.
+/// Counts the bars of all sites that fall into a window.
 fn count(run: &RunRecord, window: ReportSpan) -> usize {
     run.sites
         .iter()
@@ -110,7 +110,7 @@ fn count(run: &RunRecord, window: ReportSpan) -> usize {
         .sum()
 }
 
-/// Gives the bars of a window their processors, at most so many of each site.
+/// Assigns processors to the bars of a window, at most this many bars of each site.
 fn placed(run: &RunRecord, window: ReportSpan, most: usize) -> Chart<'_> {
     let row = |site| {
         let mut bars: Vec<&Bar> = within(site, window).take(most).collect();
@@ -155,7 +155,7 @@ fn booked<'a>(
         .collect()
 }
 
-/// When most jobs waited, for the first time; the begin if none ever did.
+/// The first time at which most jobs waited; the begin if none ever did.
 fn longest_queue(run: &RunRecord) -> Timestamp {
     let first_longest = run.queue.iter().rev().max_by_key(|step| step.waiting);
     first_longest
@@ -174,7 +174,7 @@ fn around(centre: Timestamp, length_ms: u64, whole: ReportSpan) -> ReportSpan {
     }
 }
 
-/// The panel of one site.
+/// Draws the panel of one site.
 fn draw_row(
     drawing: &mut FigureDrawing,
     row: &GanttRow<'_>,
@@ -210,7 +210,7 @@ fn draw_row(
     axes::base(drawing, plot, &[]);
 }
 
-/// One bar, with its job's number where there is room.
+/// Draws a bar, with its job's number where there is room.
 fn draw_bar(
     drawing: &mut FigureDrawing,
     bar: &Bar,
@@ -229,7 +229,7 @@ fn draw_bar(
     }
 }
 
-/// Where processors lie in the picture for some time: the largest block, and all of them.
+/// The outline of processors over some time: the largest block, and all of them.
 fn outline(
     (from, to): (Timestamp, Timestamp),
     blocks: &Blocks,
@@ -258,7 +258,7 @@ fn outline(
     )
 }
 
-/// A reservation in words.
+/// Describes a reservation in words.
 fn booking_tip(booking: &BookingBar, run: &RunRecord) -> String {
     let since = |at: Timestamp| at.since(run.began);
     let left = booking
@@ -276,7 +276,7 @@ fn booking_tip(booking: &BookingBar, run: &RunRecord) -> String {
     )
 }
 
-/// A job's number in the middle of its bar, if it fits.
+/// Writes a job's number in the middle of its bar, if it fits.
 fn tag(drawing: &mut FigureDrawing, job: &str, kind: LoadKind, area: Area) {
     if area.height < 10.0 || area.width < text_width(job, 10.0) + 2.0 {
         return;
@@ -293,7 +293,7 @@ fn tag(drawing: &mut FigureDrawing, job: &str, kind: LoadKind, area: Area) {
     drawing.text(at, Anchor::Middle, class, job);
 }
 
-/// A bar in words.
+/// Describes a bar in words.
 fn tip(bar: &Bar, run: &RunRecord) -> String {
     let job = bar.job.map_or(String::new(), |job| format!("job {job}"));
     let component = bar
@@ -316,7 +316,7 @@ fn height(site: &SiteTrace) -> f64 {
 }
 
 impl Chart<'_> {
-    /// Blocks of all bars.
+    /// Number of blocks of all bars.
     fn blocks(&self) -> usize {
         self.rows
             .iter()
@@ -329,7 +329,7 @@ impl Chart<'_> {
         self.rows.iter().any(|row| !row.bookings.is_empty())
     }
 
-    /// Bars that found fewer processors than they take.
+    /// Number of bars that found fewer processors than they take.
     fn squeezed(&self) -> usize {
         let bars = self.rows.iter().flat_map(|row| &row.bars);
         bars.filter(|(bar, blocks)| lanes::size(blocks) < bar.processors)
@@ -337,7 +337,7 @@ impl Chart<'_> {
     }
 }
 
-/// What is seen.
+/// Describes what the figure shows.
 fn title(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
     let run = group.shown();
     if chart.window == run.span() {
@@ -350,7 +350,7 @@ fn title(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
     )
 }
 
-/// Which run, and what is missing.
+/// Describes the run, and what is missing.
 fn note(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
     let run = group.shown();
     let mut notes = vec![group.which(), "A number names the job. ".to_owned()];

@@ -1,8 +1,8 @@
-//! Gives the bars of a Gantt chart processors to stand on.
+//! Assigns processors to the bars of a Gantt chart.
 //!
-//! The record says how many processors a bar takes, not which. Bars get the
-//! lowest contiguous block that is free, else the lowest free processors in
-//! pieces; a component that begins to run stays where it was held, if it can.
+//! The record has the number of a bar's processors, not which they are. Bars get the lowest
+//! contiguous block that is free, else the lowest free processors in pieces; a component that
+//! begins to run keeps the processors it was held on, if it can.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,11 +14,11 @@ use crate::simulate::report::record::Bar;
 /// Processors by number, as disjoint blocks.
 pub(super) type Blocks = Vec<Range<u32>>;
 
-/// Processors that no bar stands on: first of each block to its end.
+/// Free processors: first of each block to its end.
 struct FreeProcessors(BTreeMap<u32, u32>);
 
-/// The processors of each bar. `bars` are in order of their begin. A bar that
-/// finds too few free processors gets what there is, perhaps none.
+/// The processors of each bar. `bars` are in order of their begin. A bar that finds too few free
+/// processors gets those there are, perhaps none.
 pub(super) fn assign(bars: &[&Bar], processors: u32) -> Vec<Blocks> {
     let mut free = FreeProcessors(BTreeMap::from([(0, processors)]));
     let mut standing: BTreeSet<(Timestamp, usize)> = BTreeSet::new();
@@ -49,7 +49,7 @@ pub(super) fn assign(bars: &[&Bar], processors: u32) -> Vec<Blocks> {
     places
 }
 
-/// How many processors these are.
+/// The number of processors in these blocks.
 pub(super) fn size(blocks: &[Range<u32>]) -> u32 {
     blocks.iter().map(|block| block.end - block.start).sum()
 }
@@ -77,7 +77,7 @@ impl FreeProcessors {
         self.take_all(blocks)
     }
 
-    /// Whether all of these are free.
+    /// Returns true if all of these are free.
     fn has(&self, blocks: &[Range<u32>]) -> bool {
         blocks.iter().all(|block| {
             self.0
@@ -87,7 +87,7 @@ impl FreeProcessors {
         })
     }
 
-    /// Takes these, which are free.
+    /// Takes these processors, which are free.
     fn take_all(&mut self, blocks: Blocks) -> Blocks {
         for block in blocks.iter().filter(|block| !block.is_empty()) {
             let around = self
@@ -103,7 +103,7 @@ impl FreeProcessors {
         blocks
     }
 
-    /// Gives a block back and joins it with its neighbours.
+    /// Returns a block and joins it with its neighbours.
     fn give(&mut self, block: Range<u32>) {
         let mut joined = block;
         if let Some(end) = self.0.remove(&joined.end) {

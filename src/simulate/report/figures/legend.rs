@@ -1,4 +1,4 @@
-//! Keys to colours and lines.
+//! Legends: the meaning of colours and lines.
 
 use super::axes::text_width;
 use super::drawing::{Anchor, Area, FigureDrawing, PathText};
@@ -9,10 +9,10 @@ const ROW: f64 = 18.0;
 /// Colours of curves, after which they repeat, with other dashes.
 const COLOURS: usize = 6;
 /// Kinds of dashes, the first being none. Each curve has another, so that of curves that coincide
-/// each is seen through the gaps of the next.
+/// each is visible through the gaps of the next.
 const DASHES: usize = 7;
 
-/// What stands beside an entry's words.
+/// The sign beside an entry's words.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum LegendSign {
     /// A filled square of this class.
@@ -39,7 +39,7 @@ pub(super) fn curve(index: usize) -> String {
     }
 }
 
-/// The kinds of load, for figures that fill areas by them.
+/// The entries of all kinds of load, for figures that fill areas by them.
 pub(super) fn load_kinds() -> Vec<(LegendSign, String)> {
     LoadKind::STACKED
         .into_iter()
@@ -47,7 +47,7 @@ pub(super) fn load_kinds() -> Vec<(LegendSign, String)> {
         .collect()
 }
 
-/// The outlines of reservations.
+/// The entries of the outlines of reservations.
 pub(super) fn bookings() -> [(LegendSign, String); 2] {
     let entry = |class, words: &str| (LegendSign::Fill(class), words.to_owned());
     [
@@ -56,8 +56,7 @@ pub(super) fn bookings() -> [(LegendSign, String); 2] {
     ]
 }
 
-/// Draws entries in as many rows as they need below `top`; answers where the
-/// next thing may begin.
+/// Draws entries in as many rows as they need below `top`; returns where the next thing may begin.
 pub(super) fn draw(
     drawing: &mut FigureDrawing,
     entries: &[(LegendSign, String)],

@@ -1,8 +1,8 @@
 //! Figures as SVG, for light and dark pages alike.
 //!
-//! The first run of each label (the one with the smallest seed) is drawn over
-//! time; the distributions take all runs of a label together. Every figure
-//! stays below about 300 kB, whatever the number of jobs.
+//! The first run of each label (the one with the smallest seed) is drawn over time; the
+//! distributions take all runs of a label together. Every figure stays below about 300 kB, whatever
+//! the number of jobs.
 
 mod axes;
 mod distributions;
@@ -27,7 +27,7 @@ use super::record::RunRecord;
 
 /// Width of all figures, in pixels at their natural size.
 const WIDTH: f64 = 960.0;
-/// Labels that get figures over time of their own.
+/// Labels that get their own figures over time.
 const TIMELINES: usize = 6;
 /// Characters of a label that fit into titles and legends.
 const LABEL_CHARS: usize = 32;
@@ -36,7 +36,7 @@ const LABEL_CHARS: usize = 32;
 pub(super) struct SvgGroup<'a> {
     /// The label, as drawn.
     label: String,
-    /// Its runs in order of their seeds; at least one.
+    /// Runs in order of their seeds; at least one.
     runs: Vec<&'a RunRecord>,
 }
 
@@ -102,7 +102,7 @@ impl SvgGroup<'_> {
         self.runs[0]
     }
 
-    /// Which of the runs that is, if there are several.
+    /// Names the run that is drawn, if there are several.
     fn which(&self) -> String {
         match self.runs.len() {
             1 => String::new(),

@@ -16,7 +16,7 @@ const PLOT_HEIGHT: f64 = 110.0;
 /// Most labels, so that the file stays small and the picture readable.
 const PANELS: usize = 8;
 
-/// One panel for each label, all of the same scales.
+/// The figure with a panel for each label, all of the same scales.
 pub(super) fn figure(groups: &[SvgGroup<'_>]) -> Figure {
     let shown = &groups[..groups.len().min(PANELS)];
     let title = title(shown);
@@ -61,8 +61,8 @@ pub(super) fn figure(groups: &[SvgGroup<'_>]) -> Figure {
     )
 }
 
-/// One label. `scales` are the longest time in milliseconds and the longest
-/// queue of all labels.
+/// Draws the panel of a label. `scales` are the longest time in milliseconds and the longest queue
+/// of all labels.
 fn panel(
     drawing: &mut FigureDrawing,
     group: &SvgGroup<'_>,
@@ -136,7 +136,7 @@ fn peak(run: &RunRecord) -> u32 {
     run.queue.iter().map(|step| step.waiting).max().unwrap_or(0)
 }
 
-/// What is seen.
+/// Describes what the figure shows.
 fn title(groups: &[SvgGroup<'_>]) -> String {
     let peaks = groups.iter().map(|group| peak(group.shown()));
     match groups {
@@ -159,7 +159,7 @@ fn title(groups: &[SvgGroup<'_>]) -> String {
     }
 }
 
-/// Which runs, and how.
+/// Describes the runs and the method.
 fn note(groups: &[SvgGroup<'_>], curves: usize) -> String {
     let seeds = match groups {
         [only] => only.which(),

@@ -61,7 +61,7 @@ pub(super) fn figure(group: &SvgGroup<'_>, name: &str) -> Figure {
     drawing.finish(name, &title, &description, bottom)
 }
 
-/// The panels of single sites below `top`; answers where they end.
+/// Draws the panels of single sites below `top`; returns where they end.
 fn sites(drawing: &mut FigureDrawing, run: &RunRecord, top: f64) -> f64 {
     let mut shown: Vec<&SiteTrace> = run.sites.iter().collect();
     if shown.len() > PANELS {
@@ -87,7 +87,7 @@ fn sites(drawing: &mut FigureDrawing, run: &RunRecord, top: f64) -> f64 {
     top + shown.len().div_ceil(IN_A_ROW) as f64 * row_height
 }
 
-/// The panel of one site.
+/// Draws the panel of one site.
 fn site_panel(drawing: &mut FigureDrawing, run: &RunRecord, site: &SiteTrace, plot: Area) {
     let count = format!(", {}", show::counted(site.processors.into(), "processor"));
     let room = plot.width - text_width(&count, 13.0);
@@ -101,8 +101,8 @@ fn site_panel(drawing: &mut FigureDrawing, run: &RunRecord, site: &SiteTrace, pl
     axes::base(drawing, plot, &ticks);
 }
 
-/// Heading, ground and stacked areas. The highest sum is drawn first and the
-/// lower ones over it, so that each area needs one outline only.
+/// Draws heading, ground and stacked areas. The highest sum is drawn first and the lower ones over
+/// it, so that each area needs one outline only.
 fn panel(drawing: &mut FigureDrawing, plot: Area, heading: &str, stack: &Stack, processors: u64) {
     drawing.text(
         (plot.left, plot.top - 8.0),
@@ -188,7 +188,7 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
         .collect()
 }
 
-/// What is seen.
+/// Describes what the figure shows.
 fn title(group: &SvgGroup<'_>) -> String {
     let load = LoadShares::of_all(group.shown());
     let grid = show::percent(load.grid_running);
@@ -199,7 +199,7 @@ fn title(group: &SvgGroup<'_>) -> String {
     )
 }
 
-/// Which run, and how.
+/// Describes the run and the method.
 fn note(group: &SvgGroup<'_>, width: f64) -> String {
     let run = group.shown();
     let left_out = match run.sites.len().saturating_sub(PANELS) {
@@ -214,7 +214,7 @@ fn note(group: &SvgGroup<'_>, width: f64) -> String {
     )
 }
 
-/// The means of all kinds.
+/// Describes the means of all kinds.
 fn in_words(run: &RunRecord) -> String {
     let load = LoadShares::of_all(run);
     let shares = [load.grid_running, load.grid_held, load.local, load.down];

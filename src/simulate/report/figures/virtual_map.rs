@@ -13,19 +13,18 @@ const STEPS: u32 = 4;
 /// A site on a virtual map.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MapPoint {
-    /// Its name.
     pub name: String,
-    /// What it lacks: the computation index.
+    /// The computation index: what the site lacks.
     pub x: f64,
-    /// What the job's input costs there: the data index.
+    /// The data index: the cost of the job's input there.
     pub y: f64,
-    /// The job goes there.
+    /// True if the job goes there.
     pub is_chosen: bool,
-    /// More about it, shown when the pointer rests on it.
+    /// Further text, shown when the pointer rests on the point.
     pub tip: String,
 }
 
-/// The map of a job. `note`: what is left out, or nothing.
+/// Draws the map of a job. `note`: what is left out, or nothing.
 pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
     let mut drawing = FigureDrawing::new(WIDTH, title, note);
     let plot = Area {

@@ -17,7 +17,7 @@ use crate::port::{Key, StoreError};
 
 /// Jobs that are handed over together.
 const BATCH: usize = 256;
-/// Batches that may wait for a thread; the reader waits beyond that.
+/// Batches that may wait for a thread; beyond that the reader waits.
 const WAITING: usize = 8;
 
 /// The values of one job, and their keys.
@@ -27,16 +27,16 @@ pub(super) struct JobValues {
     pub(super) keys: Vec<Key>,
 }
 
-/// What came of them: a job, or the remains of one.
+/// The result of decoding: jobs, and the remains of others.
 #[derive(Default)]
 pub(super) struct Decoded {
     pub(super) jobs: Vec<Job>,
     pub(super) remains: Vec<Key>,
-    /// Jobs whose specifications were cut, with whose texts they have.
+    /// Jobs whose specifications were cut, with the request of their texts.
     pub(super) waiting: Vec<(JobId, JobValues)>,
 }
 
-/// What jobs take of memory, and may take together.
+/// The memory that jobs take, and may take together.
 #[derive(Debug)]
 pub(super) struct MemoryRoom {
     most: Bytes,
@@ -53,7 +53,7 @@ impl MemoryRoom {
         }
     }
 
-    /// Counts a job; whether there is room for it and all before.
+    /// Counts a job. Returns true if there is room for it and all before.
     fn admits(&self, job: &Job) -> bool {
         let Bytes(own) = job.spec.footprint();
         self.jobs.fetch_add(1, Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl MemoryRoom {
             <= self.most.0
     }
 
-    /// Refuses jobs of which some were left out.
+    /// Fails if some jobs were left out for lack of room.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let most = self.most;
         let needed = Bytes(self.bytes.load(Ordering::Relaxed));
@@ -84,7 +84,7 @@ impl Default for MemoryRoom {
     }
 }
 
-/// Decodes one job after the other. Those for which there is no room are counted and left out.
+/// Decodes one job after the other. Jobs without room are counted and left out.
 #[derive(Default)]
 pub(super) struct Decoder {
     last: LastSpec,
@@ -107,7 +107,7 @@ impl Decoder {
         self.complete(part, &mut CommonTexts::default(), to)
     }
 
-    /// Decodes one whose texts are there.
+    /// Decodes a job whose texts are there.
     pub(super) fn complete(
         &mut self,
         part: JobValues,
@@ -167,11 +167,11 @@ impl Workers {
         let batch = std::mem::take(&mut self.batch);
         let lane = &self.lanes[self.sent % self.lanes.len()];
         self.sent += 1;
-        // A thread that is gone says why when it is joined.
+        // A thread that is gone gives its reason when it is joined.
         let _ = lane.batches.send(batch);
     }
 
-    /// Everything decoded, in the order in which it was taken.
+    /// Returns everything decoded, in the order in which it was taken.
     pub(super) fn finish(mut self) -> Result<Decoded, StoreError> {
         self.send();
         let mut lanes = Vec::with_capacity(self.lanes.len());

@@ -19,15 +19,15 @@ use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Why a stored record is not what it should be.
+/// The reason why a stored record is not valid.
 pub(crate) type RecordProblem = String;
 
-/// Has a form in the store.
+/// A domain type with a form in the store.
 pub(crate) trait Convert<W>: Sized {
-    /// That form.
+    /// Returns the form in the store.
     fn to_wire(&self) -> W;
 
-    /// Back from it.
+    /// Restores the value from it.
     fn from_wire(wire: W) -> Result<Self, RecordProblem>;
 }
 
@@ -98,7 +98,7 @@ impl<T: Clone> Convert<Text<T>> for T {
     }
 }
 
-/// What is written as text.
+/// A type that is written as text.
 pub(crate) trait TextForm: Display {
     fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
@@ -109,7 +109,7 @@ impl TextForm for Digest {}
 impl TextForm for InstanceId {}
 impl TextForm for AttemptTag {}
 
-/// Names are text already: to display them takes several times as long.
+/// Names are text already: displaying them takes several times as long.
 macro_rules! names {
     ($($name:ty)*) => {
         $(impl TextForm for $name {
@@ -181,7 +181,7 @@ impl<T: Convert<W>, W> Convert<Vec<W>> for Vec<T> {
         self.iter().map(T::to_wire).collect()
     }
 
-    /// With no room for more: it is kept for long.
+    /// Without spare capacity: the list is kept for long.
     fn from_wire(wire: Vec<W>) -> Result<Self, RecordProblem> {
         let mut values = Vec::with_capacity(wire.len());
         for value in wire {
@@ -215,13 +215,13 @@ impl<T: Convert<A>, U: Convert<B>, A, B> Convert<(A, B)> for (T, U) {
     }
 }
 
-/// Whether a field need not be written.
+/// Returns true if a field need not be written.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// A struct of the store and its domain type. Fields after `;` are left out
-/// while they have their default.
+/// Defines a struct of the store and its domain type. Fields after `;` are left out while they have
+/// their default.
 macro_rules! wire_struct {
     ($name:ident = $domain:ty {
         $($field:ident: $type:ty),* $(,)? $(; $($extra:ident: $extra_type:ty),* $(,)?)?
@@ -253,8 +253,8 @@ macro_rules! wire_struct {
     };
 }
 
-/// An enum of the store and its domain type: variants with fields, with one
-/// value, or with nothing.
+/// Defines an enum of the store and its domain type: variants with fields, with one value, or with
+/// nothing.
 macro_rules! wire_enum {
     ($name:ident = $domain:ident {
         $($variant:ident
@@ -295,7 +295,7 @@ macro_rules! wire_enum {
     };
 }
 
-/// The name that stands for a variant's only value.
+/// Names a variant's only value.
 macro_rules! wire_inner {
     ($type:ty => $name:ident) => {
         $name

@@ -54,7 +54,7 @@ impl Default for Trouble {
     }
 }
 
-/// A place of a file at a site; an output by its attempt's tag and path.
+/// A place of a file at a site; an output is named by its attempt's tag and path.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum StoredFilePlace {
     Store(Text<Digest>),

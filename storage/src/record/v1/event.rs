@@ -1,4 +1,4 @@
-//! What happened to a job.
+//! Events of a job.
 
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ wire_enum!(Happened = JobEventKind {
 });
 
 impl JobEvent {
-    /// Leaves out where the input of a placed job came from.
+    /// Removes the sources of the input of a placed job.
     pub(crate) fn shorten(&mut self) {
         let shorten = |placement: &mut Placement| placement.sources.clear();
         match &mut self.what {

@@ -58,7 +58,7 @@ pub(crate) struct JobHead {
 }
 
 impl JobHead {
-    /// The head of a job.
+    /// Makes the head of a job.
     pub(crate) fn of(job: &Job) -> Self {
         Self {
             owner: job.owner.to_wire(),
@@ -85,7 +85,7 @@ impl JobHead {
         }
     }
 
-    /// The job, with its other parts.
+    /// Builds the job with its other parts.
     pub(crate) fn with(
         self,
         id: JobId,

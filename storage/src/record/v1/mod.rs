@@ -1,8 +1,8 @@
-//! Version 1 of what is in the store: its own types, apart from the domain's,
-//! so that a rename there is never a migration here.
+//! Version 1 of the stored types: separate from the domain's, so that a rename there is never a
+//! migration here.
 //!
-//! Within a version fields may be added if they have a default; fields that are
-//! not known are passed over. Anything else is a new version, beside this one.
+//! Within a version fields may be added if they have a default; unknown fields are ignored.
+//! Anything else is a new version, beside this one.
 
 pub(crate) mod catalogue;
 pub(crate) mod convert;

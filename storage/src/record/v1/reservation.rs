@@ -1,4 +1,4 @@
-//! The reservations that a job asks for, and the search for them as it stands.
+//! The reservations that a job asks for, and the present state of the search for them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Components of a placed job, and what their attempts do.
+//! Components of a placed job, and the states of their attempts.
 
 use std::sync::Arc;
 
@@ -161,14 +161,14 @@ wire_enum!(Ending = AttemptEnding {
 wire_struct!(Charge = state::SiteCharge { site: Text<SiteName>, attempt: u32, detail: Arc<str> });
 wire_struct!(Collected = state::Collected { ; content: Option<Content>, done: bool });
 
-/// Bytes that a component takes as written, at most; quickly.
+/// Returns an upper bound of the bytes that a component takes as written; fast.
 pub(crate) fn most_bytes(component: &state::Component) -> usize {
     /// Names of fields, numbers, and three names of sites.
     const FIELDS: usize = 1_024;
-    /// A digest, a size and the name of a site, or two digests and four numbers beside it,
-    /// with their fields.
+    /// A digest, a size and the name of a site, or two digests and four numbers beside it, with
+    /// their fields.
     const ITEM: usize = 512;
-    /// What a byte of text takes at most: `\u0000`.
+    /// Most bytes that a byte of text takes: `\u0000`.
     const ESCAPED: usize = 6;
     let sources = component
         .placement
@@ -183,7 +183,7 @@ pub(crate) fn most_bytes(component: &state::Component) -> usize {
     FIELDS + items * ITEM + (run_text(&component.run) + detail) * ESCAPED
 }
 
-/// Bytes of text in what an attempt does.
+/// Returns the bytes of text in the state of an attempt.
 fn run_text(run: &AttemptState) -> usize {
     let host = match run {
         AttemptState::AtGate { host, .. }
@@ -204,7 +204,7 @@ fn run_text(run: &AttemptState) -> usize {
 }
 
 impl Component {
-    /// Signs its attempts as those of another control plane, but for those that are signed.
+    /// Signs its attempts as those of another control plane, except those already signed.
     pub(crate) fn adopt(&mut self, instance: InstanceId) {
         let signed = self.origins.last().map_or(0, |origin| origin.last);
         if self.attempt > signed {
@@ -215,7 +215,7 @@ impl Component {
         }
     }
 
-    /// Leaves out where its input came from.
+    /// Removes the sources of its input.
     pub(crate) fn shorten(&mut self) {
         if let Some(placement) = &mut self.placement {
             placement.sources.clear();

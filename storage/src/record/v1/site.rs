@@ -1,4 +1,4 @@
-//! Sites: their errors, and what operators said.
+//! Sites: their errors, and the commands of operators.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a job asks for.
+//! The specification of a job.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl Convert<RunOptions> for Sparse<runner::RunOptions> {
     }
 }
 
-/// By name of the dimension, in thousandths.
+/// Pairs of the name of a dimension and its weight in thousandths.
 impl Convert<Vec<(Arc<str>, u32)>> for Weights {
     fn to_wire(&self) -> Vec<(Arc<str>, u32)> {
         self.named()
@@ -208,7 +208,7 @@ wire_struct!(Resources = resources::Resources {
 wire_struct!(Constraint = labels::Constraint { key: Arc<str>, rule: Rule });
 wire_enum!(Rule = LabelRule { Is(Arc<str>), OneOf(Vec<Arc<str>>), IsNot(Arc<str>), AtLeast(u64) });
 
-/// A program, its words apart or in pieces.
+/// A program, with its words separate or packed.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct StoredProgram {
     pub(crate) executable: Executable,
@@ -301,7 +301,7 @@ impl Default for Collect {
     }
 }
 
-/// For which sites an override holds; a label's key and value as a pair.
+/// The sites for which an override holds; a label's key and value as a pair.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum StoredScope {
     Label(Arc<str>, Arc<str>),
@@ -324,7 +324,7 @@ impl super::Convert<StoredScope> for OverrideScope {
     }
 }
 
-// What differs at certain sites. No arguments and an empty list of them differ.
+// Differences at certain sites. No arguments and an empty list of them differ.
 wire_struct!(Override = spec::Override {
     ;
     executable: Option<Executable>,

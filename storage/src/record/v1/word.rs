@@ -1,4 +1,4 @@
-//! Words of a specification: long ones that jobs have in common stand in records of their own.
+//! Words of a specification: long ones that jobs share are stored in records of their own.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::convert::{Convert, RecordProblem};
 use super::spec::{ComponentSpec, Executable, JobSpec, Override, StoredProgram};
 
-/// The only field of a word that stands elsewhere.
+/// The only field of a word that is stored elsewhere.
 const COMMON: &str = "common";
 
-/// A word, or the number of the text that it is.
+/// A word, or the number of the text that it stands for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum StoredWord {
-    /// As it is.
+    /// The text itself.
     Text(Arc<str>),
-    /// One of the texts that the jobs of a request have in common.
+    /// The number of a text that the jobs of a request share.
     Common(u32),
 }
 
@@ -85,14 +85,14 @@ pub(crate) struct Packed {
     pieces: Vec<StoredPiece>,
 }
 
-/// Short words one behind the other, or a long one.
+/// Short words one after the other, or a long one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum StoredPiece {
     Short(StoredWord),
     Long(StoredWord),
 }
 
-/// Several pieces stay apart, so that what jobs share of them can be told.
+/// Several pieces stay separate, so that shared pieces of jobs can be recognised.
 impl Convert<StoredProgram> for spec::PackedProgram {
     fn to_wire(&self) -> StoredProgram {
         if self.pieces().len() <= 1 {
@@ -142,7 +142,7 @@ fn piece_of(wire: StoredPiece) -> Result<PackedPiece, RecordProblem> {
 }
 
 impl JobSpec {
-    /// Shows every word that jobs may have in common.
+    /// Visits every word that jobs may share.
     pub(crate) fn each_word(&mut self, visit: &mut dyn FnMut(&mut StoredWord)) {
         self.components
             .iter_mut()
