@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "cli/explain.rs"]
-mod explain;
-#[path = "cli/fake.rs"]
-mod fake;
-#[path = "cli/hostile.rs"]
-mod hostile;
+#[path = "cli/explain_pages.rs"]
+mod explain_pages;
+#[path = "cli/fake_server.rs"]
+mod fake_server;
+#[path = "cli/hostile_text.rs"]
+mod hostile_text;
 #[path = "cli/several.rs"]
 mod several;
 
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use fake::{Fake, FakeAnswer};
+use fake_server::{Fake, FakeAnswer};
 use serde_json::json;
 
 /// The program with an environment of its own.
@@ -303,7 +303,7 @@ fn a_busy_server_is_asked_again_with_the_same_idempotency_key() {
 #[test]
 fn an_output_arrives_whole_or_not_at_all() {
     let answer = |body: &'static str| {
-        move |request: &fake::Request| match request.path.as_str() {
+        move |request: &fake_server::Request| match request.path.as_str() {
             "/v1/jobs/1" => FakeAnswer::json(&job(1, "finished")),
             "/v1/jobs/1/outputs/solver/result.txt" => {
                 FakeAnswer::new(200, "application/octet-stream", body)

@@ -189,8 +189,8 @@ fn no_metric_in_the_sources_is_overlooked() {
     let registered = registered();
     for file in [
         "actors/src/metrics.rs",
-        "src/http/metrics.rs",
-        "src/chaos/metrics.rs",
+        "src/http/http_metrics.rs",
+        "src/chaos/rehearsal_metrics.rs",
     ] {
         let text = read(file);
         let literals = text.split('"').skip(1).step_by(2);

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use cospan_domain::job::spec::SpecLimits;
-use cospan_domain::job::table;
+use cospan_domain::job::state_table;
 use cospan_domain::units::Bytes;
 
 fn root() -> &'static Path {
@@ -157,7 +157,7 @@ fn table_is_current(page: &str, name: &str, current: &str) {
 
 #[test]
 fn the_table_of_states_is_that_of_the_code() {
-    table_is_current("state-machine.md", "table", &table::to_markdown());
+    table_is_current("state-machine.md", "table", &state_table::to_markdown());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::api::{Api, ApiReply};
-use cospan_chaos_tests::crowd::ClientPromises;
+use cospan_chaos_tests::load::ClientPromises;
 use cospan_chaos_tests::server::ServerProcess;
 use cospan_chaos_tests::settle::settle_and_judge;
 use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};

@@ -7,10 +7,10 @@
 
 #[path = "tidy/actors.rs"]
 mod actors;
-#[path = "tidy/files.rs"]
-mod files;
-#[path = "tidy/terminal.rs"]
-mod terminal;
+#[path = "tidy/placed_files.rs"]
+mod placed_files;
+#[path = "tidy/printed_text.rs"]
+mod printed_text;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -48,12 +48,12 @@ const PANICS: [(&str, &str, &str); 3] = [
         "a loop that ends by returning",
     ),
     (
-        "domain/src/planted.rs",
+        "domain/src/planted_bugs.rs",
         "assert!(",
         "a planted panic, in chaos builds only",
     ),
     (
-        "actors/src/chaos/loud.rs",
+        "actors/src/chaos/chaos_points.rs",
         "panic!(",
         "planted panics, in chaos builds only",
     ),
@@ -316,14 +316,14 @@ fn time_and_chance_come_from_one_place() {
         ("HashSet", "its order leaks; use BTreeSet"),
         ("SystemTime", "the clock is actors/src/clock.rs"),
         ("Instant::now", "the clock is actors/src/clock.rs"),
-        ("thread_rng", "chance is actors/src/chance.rs"),
-        ("rand::", "chance is actors/src/chance.rs"),
+        ("thread_rng", "chance is actors/src/seeded_random.rs"),
+        ("rand::", "chance is actors/src/seeded_random.rs"),
     ];
     // tokio's clock is the virtual one in a simulation; it only bounds a wait.
     const EXCEPTIONS: [&str; 3] = [
         "actors/src/clock.rs",
-        "actors/src/chance.rs",
-        "actors/src/intake/orders.rs",
+        "actors/src/seeded_random.rs",
+        "actors/src/intake/forwarded_commands.rs",
     ];
     let mut problems = Vec::new();
     for source in sources() {
@@ -441,7 +441,7 @@ fn virtual_time_has_no_thread_file_socket_or_clock_beside_it() {
         // Runs whole worlds side by side, each on a thread of its own.
         "chaos-tests/src/seeds/campaign.rs",
         // Its thread hashes what became of a world, of which nothing comes back into it.
-        "simulator/src/hash.rs",
+        "simulator/src/journal_hash.rs",
     ];
     const UNDER: [&str; 2] = ["simulator/src/", "chaos-tests/src/seeds/"];
     let concerned = |source: &Source| {

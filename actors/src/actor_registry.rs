@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use actix::prelude::SendError;
 use actix::{Actor, Addr, Handler, Message};
 use cospan_domain::ids::{Digest, JobId, SiteName};
-use cospan_domain::planted::{Bug, bug};
+use cospan_domain::planted_bugs::{Bug, bug};
 
 /// Asks an actor to look at its world again. It carries no state, so one waiting is enough.
 #[derive(Debug, Clone, Copy, Message)]
@@ -191,11 +191,11 @@ where
 pub struct ActorRegistry {
     pub jobs: ActorDirectory<JobId, crate::job::JobActor>,
     /// Site actors.
-    pub clusters: ActorDirectory<SiteName, crate::cluster::ClusterActor>,
+    pub clusters: ActorDirectory<SiteName, crate::site::ClusterActor>,
     pub transfers: ActorDirectory<(Digest, SiteName), crate::transfer::TransferActor>,
     pub intake: ActorDirectory<(), crate::intake::Intake>,
     /// The catalogue actor.
-    pub information: ActorDirectory<(), crate::information::InformationActor>,
+    pub information: ActorDirectory<(), crate::catalogue::InformationActor>,
     pub data_manager: ActorDirectory<(), crate::transfer::DataManager>,
     pub co_allocator: ActorDirectory<(), crate::coallocator::CoAllocator>,
     pub claimer: ActorDirectory<(), crate::claimer::Claimer>,

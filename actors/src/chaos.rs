@@ -78,8 +78,8 @@ impl CrashPoint {
 
 #[cfg(not(cospan_chaos))]
 mod quiet {
-    use cospan_domain::job::state::Job;
-    use cospan_domain::site::state::SiteRecord;
+    use cospan_domain::job::job_state::Job;
+    use cospan_domain::site::site_state::SiteRecord;
     use cospan_domain::units::Timestamp;
 
     use super::CrashPoint;
@@ -124,9 +124,9 @@ mod quiet {
 pub use quiet::{effects_of, enter, in_flight, questions_of, reach, reach_each, reach_for};
 
 #[cfg(cospan_chaos)]
-mod loud;
+mod chaos_points;
 
 #[cfg(cospan_chaos)]
-pub use loud::{
+pub use chaos_points::{
     effects_of, enter, in_flight, panic_when, plan, questions_of, reach, reach_each, reach_for,
 };

@@ -3,12 +3,12 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cospan_domain::deduction::{Deducted, DeductionKey, DeductionLedger, Leak, PlanHolder};
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::provisional::{Deducted, DeductionKey, DeductionLedger, Leak, PlanHolder};
 use cospan_domain::units::{DurationMs, Timestamp};
 use prometheus::IntGauge;
 
-use crate::shared::Shared;
+use crate::actor_context::Shared;
 
 /// The longest time for which a deduction stands that is neither committed nor dropped.
 pub(crate) const LEASE: DurationMs = DurationMs(5_000);

@@ -3,30 +3,30 @@
 //! Handlers translate, decide, journal, perform. Nothing is performed before it
 //! is durable. The edge of the system talks to [`api`] only.
 
+pub mod actor_context;
 pub mod actor_registry;
+pub mod actor_settings;
 pub mod api;
-pub mod chance;
+pub mod catalogue;
 pub mod chaos;
 pub mod claimer;
 pub mod clock;
-pub mod cluster;
 pub mod coallocator;
 pub mod deductions;
-pub mod information;
+mod durable_steps;
 pub mod intake;
 pub mod job;
 pub mod journal;
-pub mod links;
+pub mod link_measurements;
 pub mod live_state;
 pub mod metrics;
 pub mod notifier;
-mod published;
-pub mod settings;
-pub mod shared;
-pub mod sharing;
-mod steps;
+pub mod seeded_random;
+pub mod site;
+pub mod spec_cache;
 pub mod supervision;
 pub mod transfer;
+mod watched_state;
 pub mod wiring;
 #[cfg(test)]
 mod wiring_tests;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cospan_domain::acquire::{Obtainable, PartitionAccount, PartitionDemand, PartitionOptions};
+use cospan_domain::acquisition::{Obtainable, PartitionAccount, PartitionDemand, PartitionOptions};
 use cospan_domain::ids::{AttemptTag, ComponentIndex, Digest, KeyName, SiteName};
-use cospan_domain::job::state::Job;
+use cospan_domain::job::job_state::Job;
 use cospan_domain::placement::{Hindrance, PlacementAcceptance, SiteShape};
-use cospan_domain::reserve::IdleDrop;
+use cospan_domain::reservation::IdleDrop;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::site::contact::Contact;

@@ -5,29 +5,29 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr};
 use cospan_domain::ids::{Digest, JobId, SiteName};
-use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::decide::decide;
 use cospan_domain::job::evolve::evolve;
-use cospan_domain::job::state::{Job, JobPhase};
-use cospan_domain::planted::{Bug, bug};
-use cospan_domain::site::state::SiteRecord;
+use cospan_domain::job::job_command::JobCommand;
+use cospan_domain::job::job_state::{Job, JobPhase};
+use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::site::site_state::SiteRecord;
 use cospan_storage::port::{CommitReport, Key};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
+use crate::actor_context::{Shared, SharedParts};
 use crate::actor_registry::{ActorDirectory, Dirty, LookAgain, RegisteredActor};
 use crate::api::ControlPlane;
+use crate::catalogue::InformationActor;
 use crate::chaos::{self, CrashPoint};
 use crate::claimer::{ClaimTimer, Claimer};
-use crate::cluster::ClusterActor;
 use crate::coallocator::CoAllocator;
-use crate::information::InformationActor;
 use crate::intake::Intake;
 use crate::job::{JobActor, hold};
 use crate::journal::{Append, JournalActor, JournalChange, JournalReport};
 use crate::notifier::Notifier;
-use crate::shared::{Shared, SharedParts};
-use crate::supervision::witness::{self, ActorTurn};
+use crate::site::ClusterActor;
+use crate::supervision::life_events::{self, ActorTurn};
 use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, SupervisorVerdict};
 use crate::transfer::{DataManager, TransferActor, blank_of};
 
@@ -219,7 +219,7 @@ impl Builder for Workshop {
     }
 
     fn judge(&self, id: &ActorId, verdict: SupervisorVerdict) {
-        witness::tell(id, ActorTurn::Judged(verdict));
+        life_events::tell(id, ActorTurn::Judged(verdict));
         match (verdict, id) {
             (SupervisorVerdict::Exit, _) => self.0.fatal(id, verdict, "died too often"),
             (SupervisorVerdict::Hold, ActorId::Job(job)) => {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anyhow::Result;
-use cospan_domain::planted::Bug;
+use cospan_domain::planted_bugs::Bug;
 
 /// Progress is shown after this many seeds of one bug.
 #[cfg(cospan_chaos)]

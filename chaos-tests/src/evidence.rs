@@ -11,9 +11,9 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::api::{Api, ApiReply};
-use crate::crowd::ClientPromises;
-use crate::history::{self, HistoryEvent};
+use crate::load::ClientPromises;
 use crate::payload::PayloadLedger;
+use crate::round_history::{self, HistoryEvent};
 use crate::test_environment::{EnvironmentSite, TestEnvironment};
 
 /// A job as it ended.
@@ -299,7 +299,7 @@ fn job_truth(environment: &TestEnvironment, api: &Api, row: &Value) -> Result<Jo
         state,
         components,
         asked: RequestedJob::of(&job),
-        events: history::events(&history)?,
+        events: round_history::events(&history)?,
         shortened: history["shortened"] == true,
         outputs,
     })

@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::crowd::ClientPromises;
 use crate::evidence::{self, ForeignAttempt};
+use crate::load::ClientPromises;
 use crate::points;
 use crate::server::{Chaos, ServerProcess};
 use crate::settle;

@@ -10,14 +10,14 @@ use rand::{Rng, SeedableRng};
 use serde_json::json;
 
 use crate::api::Api;
-use crate::crowd::ClientCrowd;
 use crate::evidence::ForeignAttempt;
-use crate::locals::Locals;
+use crate::load::ClientCrowd;
+use crate::local_users::Locals;
 use crate::oracle::OracleVerdict;
 use crate::payload::grain;
 use crate::server::ServerProcess;
 use crate::settle;
-use crate::table::KillTable;
+use crate::state_counts::KillTable;
 use crate::test_environment::{Layout, TestEnvironment};
 use crate::workload::{DrawnWorkload, GRAIN, SHARED};
 

@@ -7,28 +7,28 @@
 //! server tells; see [`oracle`].
 
 pub mod api;
-pub mod at_once;
 pub mod bugs;
 pub mod command;
-pub mod crowd;
 pub mod differ;
 pub mod disk;
 pub mod evidence;
 pub mod faults;
-pub mod history;
 pub mod kills;
-pub mod locals;
+pub mod load;
+pub mod local_users;
 pub mod oracle;
+pub mod parallel;
 pub mod payload;
 pub mod points;
 pub mod port;
 pub mod power;
+pub mod round_history;
 pub mod seeds;
 pub mod server;
 pub mod settle;
 pub mod shared_points;
+pub mod state_counts;
 pub mod stimulus;
-pub mod table;
 pub mod test_environment;
 pub mod webhook;
 pub mod workload;

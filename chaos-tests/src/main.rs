@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use cospan_chaos_tests::command::bench::bench;
-use cospan_chaos_tests::command::deaths::{self, DeathsArgs};
-use cospan_chaos_tests::command::run::{self, SeedsArgs};
-use cospan_chaos_tests::{at_once, bugs, differ, faults, kills, points, power, shared_points};
-use cospan_domain::planted::{Bug, RARE};
+use cospan_chaos_tests::command::deaths_command::{self, DeathsArgs};
+use cospan_chaos_tests::command::run_command::{self, SeedsArgs};
+use cospan_chaos_tests::{bugs, differ, faults, kills, parallel, points, power, shared_points};
+use cospan_domain::planted_bugs::{Bug, RARE};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -189,7 +189,7 @@ fn run(cli: &ChaosCli) -> Result<bool> {
     let binary = std::path::absolute(&cli.binary)?;
     let base = std::path::absolute(&cli.base)?;
     match cli.what {
-        ChaosSubcommand::Run(ref args) => run::run(args, &say, &show),
+        ChaosSubcommand::Run(ref args) => run_command::run(args, &say, &show),
         ChaosSubcommand::Bench { seeds } => {
             say(&serde_json::to_string_pretty(&bench(seeds, &show)?)?);
             Ok(true)
@@ -228,7 +228,7 @@ fn run(cli: &ChaosCli) -> Result<bool> {
             say(&outcome.report());
             Ok(outcome.is_good())
         }
-        ChaosSubcommand::Deaths(ref args) => deaths::run(args, &say, &show),
+        ChaosSubcommand::Deaths(ref args) => deaths_command::run(args, &say, &show),
         ChaosSubcommand::Faults { ref only, at_once } => {
             Ok(play_faults(&binary, &base, only, at_once))
         }
@@ -288,7 +288,7 @@ fn play_faults(binary: &Path, base: &Path, only: &str, at_once: usize) -> bool {
         .filter(|name| name.contains(only))
         .collect();
     let mut good = true;
-    at_once::at_once(
+    parallel::at_once(
         &chosen,
         at_once,
         |name| faults::play(binary, base, name),
@@ -312,7 +312,7 @@ fn strike_points(binary: &Path, base: &Path, only: &str, at_once: usize, seed: u
     let strikes = crashes.chain(points::panics());
     let lives = points::lives(strikes.filter(|strike| strike.name().contains(only)));
     let mut good = true;
-    at_once::at_once(
+    parallel::at_once(
         &lives,
         at_once,
         |life| points::strike(binary, base, life, seed),

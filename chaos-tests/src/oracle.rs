@@ -6,10 +6,10 @@ use std::fmt;
 use cospan_domain::ids::AttemptTag;
 
 use crate::evidence::{JobTruth, RunEvidence, SiteTruth};
-use crate::history::{self, JobRound};
 use crate::payload::PayloadRun;
+use crate::round_history::{self, JobRound};
 
-mod asked;
+mod job_demands;
 #[cfg(test)]
 mod tests;
 
@@ -114,7 +114,7 @@ pub fn judge(evidence: &RunEvidence) -> OracleVerdict {
         ends(job, runs, &mut verdict);
     }
     overlaps(evidence, &mut verdict);
-    asked::judge(evidence, &by_job, &mut verdict);
+    job_demands::judge(evidence, &by_job, &mut verdict);
     remains(evidence, &mut verdict);
     verdict
 }
@@ -216,7 +216,7 @@ fn starts(
     evidence: &RunEvidence,
     verdict: &mut OracleVerdict,
 ) {
-    let rounds = history::rounds(job.asked.flexible, &job.events);
+    let rounds = round_history::rounds(job.asked.flexible, &job.events);
     let mut seen = BTreeSet::new();
     let cancelled = job.events.iter().find(|event| event.name == "JobCancelled");
     for (tag, run) in runs {
@@ -306,7 +306,7 @@ fn ends(job: &JobTruth, runs: &[(AttemptTag, &PayloadRun)], verdict: &mut Oracle
         return;
     }
     let id = job.id;
-    let rounds = history::rounds(job.asked.flexible, &job.events);
+    let rounds = round_history::rounds(job.asked.flexible, &job.events);
     let Some(last) = rounds.last() else {
         return verdict.blame(
             OracleRule::FinishedIsDone,

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use cospan_actors::supervision::ActorKind;
-use cospan_domain::job::due::EffectKind;
-use cospan_domain::transfer::due::CopyEffect;
+use cospan_domain::job::job_due::EffectKind;
+use cospan_domain::transfer::copy_due::CopyEffect;
 
 use crate::api::Api;
-use crate::crowd::{ClientCrowd, ClientPromises};
 use crate::evidence::ForeignAttempt;
 use crate::kills::register_shared;
+use crate::load::{ClientCrowd, ClientPromises};
 use crate::oracle::OracleVerdict;
 use crate::server::{Chaos, ServerProcess};
 use crate::settle;

@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 pub use self::report::{CutResult, PowerRunResult};
 use self::series::Series;
-use crate::at_once::at_once;
+use crate::parallel::at_once;
 
 /// The work under way when the power is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::api::Api;
-use crate::crowd::ClientPromises;
 use crate::evidence::{self, ForeignAttempt, RunEvidence};
+use crate::load::ClientPromises;
 use crate::oracle::{self, OracleRule, OracleVerdict};
 use crate::test_environment::TestEnvironment;
 

@@ -9,12 +9,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use cospan_domain::site::shared::SharedQuestion;
+use cospan_domain::site::shared_reservation::SharedQuestion;
 use serde_json::{Value, json};
 
 use crate::api::{Api, ApiReply};
-use crate::crowd::ClientPromises;
 use crate::evidence::{ForeignAttempt, names};
+use crate::load::ClientPromises;
 use crate::oracle::{OracleRule, OracleVerdict};
 use crate::points::{ABORTED, AROUND, Strike, StruckPoint};
 use crate::server::{Chaos, ServerProcess};

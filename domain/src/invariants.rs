@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::job::state::{AttemptState, Job, JobPhase, PhaseKind};
+use crate::job::job_state::{AttemptState, Job, JobPhase, PhaseKind};
 
 /// A rule that a record breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

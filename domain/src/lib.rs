@@ -5,11 +5,13 @@
 //! lint enforces it. The types are neither the store's nor the API's format:
 //! both have their own, so a rename here is never a migration.
 
-pub mod acquire;
+pub mod acquisition;
 pub mod bid;
+pub mod boxed_default;
 pub mod catalogue;
 pub mod claim;
 pub mod content;
+pub mod deduction;
 pub mod ids;
 pub mod invariants;
 pub mod job;
@@ -18,14 +20,12 @@ pub mod machine;
 pub mod parameters;
 pub mod placed;
 pub mod placement;
-pub mod planted;
-pub mod provisional;
+pub mod planted_bugs;
 pub mod queue;
-pub mod reserve;
+pub mod reservation;
 pub mod resources;
 pub mod runner;
 pub mod site;
-pub mod sparse;
 pub mod text;
 pub mod transfer;
 pub mod units;

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::site::state::NotificationId;
+use cospan_domain::site::site_state::NotificationId;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::CallKind;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::kinds::FaultKind;
-use super::tally::StrikeTally;
+use super::fault_kinds::FaultKind;
+use super::fault_tally::StrikeTally;
 
 /// Properties of faults of single calls.
 impl FaultKind {

@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use actix::System;
 use anyhow::{Result, anyhow};
+use cospan_actors::actor_context::SharedParts;
+use cospan_actors::actor_settings::Settings;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::clock::Clock;
 use cospan_actors::journal::view_of;
 use cospan_actors::metrics::Metrics;
 use cospan_actors::notifier::{Messenger, Notice};
-use cospan_actors::settings::Settings;
-use cospan_actors::shared::SharedParts;
 use cospan_actors::supervision::ActorKind;
 use cospan_actors::wiring::{report_channel, start};
 use cospan_domain::ids::{InstanceId, JobId};
-use cospan_domain::job::state::Job;
-use cospan_domain::planted::{Bug, bug};
+use cospan_domain::job::job_state::Job;
+use cospan_domain::planted_bugs::{Bug, bug};
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::Site;
 use cospan_storage::port::StoreError;
@@ -27,18 +27,18 @@ use cospan_storage::record::Loader;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use super::actor_lives::{self, Lived, Lives};
 use super::call_faults::CallFaultModel;
 use super::clock::{WorldClock, rested};
-use super::handle::WorldHandle;
-use super::hash::EventHash;
+use super::fault_kinds::FaultKind;
 use super::journal::{Hasty, MortalJournal, SimulatedDisk, StoreDisk};
+use super::journal_hash::EventHash;
 use super::kill_switch::{KillPoint, KillSwitch};
-use super::kinds::FaultKind;
-use super::lives::{self, Lived, Lives};
 use super::panics::{self, Panics};
 use super::site::SimulatedSite;
-use super::slurm::SlurmCluster;
+use super::slurm_site::SlurmCluster;
 use super::stalls::{self, Patient, Stalls};
+use super::world_handle::WorldHandle;
 use crate::world::World;
 
 /// Turns that the runtime makes after a death.
@@ -247,7 +247,7 @@ where
     let kill_switch = KillSwitch::at(plan.moment, environment.call_faults.tally().clone());
     let its_lives = environment.lives.clone();
     its_lives.begin();
-    lives::watch(its_lives.clone(), clock.clone());
+    actor_lives::watch(its_lives.clone(), clock.clone());
     let (plane, disk) = match open(&environment, plan, &clock, &kill_switch) {
         Err(problem) if is_full(&problem) => {
             // The server does the same: it ends with an exit code, and is started again.
@@ -255,7 +255,7 @@ where
                 .call_faults
                 .tally()
                 .count(FaultKind::StoreFull, "start");
-            lives::clear();
+            actor_lives::clear();
             its_lives.end(plan.begins, 0);
             return Ok(RunEnd::Killed(plan.begins));
         }
@@ -297,7 +297,7 @@ where
     };
     kill_switch.strike();
     panics::clear();
-    lives::clear();
+    actor_lives::clear();
     its_lives.end(clock.now(), deaths(&plane_run));
     disk.fall(FaultKind::LostSuffix);
     driver.abort();

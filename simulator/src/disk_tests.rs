@@ -8,9 +8,9 @@ use cospan_storage::fault::FaultDisk;
 
 use super::call_faults::{CallFaultModel, DiskTrouble, FaultRates};
 use super::control_plane_run::{RunEnd, RunPlan, SimEnvironment, run_control_plane};
+use super::fault_kinds::FaultKind;
 use super::journal::StoreDisk;
 use super::kill_switch::KillPoint;
-use super::kinds::FaultKind;
 use super::probe_tests::{BEGINS, SECOND, environment, submit};
 
 const MINUTE: DurationMs = DurationMs(60_000);

@@ -1,17 +1,17 @@
 //! Flexible jobs that are promised a start: divided over two sites, and divided anew when local
 //! jobs end early, under control planes that die.
 
-use cospan_domain::acquire::{Molding, OtherShape, ReservationTerms};
+use cospan_domain::acquisition::{Molding, OtherShape, ReservationTerms};
+use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
 use cospan_domain::job::spec::{Flexible, JobSpec, RequestType};
-use cospan_domain::job::state::{Job, JobPhase, PhaseKind};
-use cospan_domain::reserve::StartWindow;
+use cospan_domain::reservation::StartWindow;
 use cospan_domain::units::PerMillion;
 
 use super::control_plane_run::SimEnvironment;
-use super::forward_tests::{
+use super::jobs::job;
+use super::rescheduling_tests::{
     BEGINS, MINUTE, Story, began, busy, environment, held, local, minutes, only_ever_earlier, run,
 };
-use super::jobs::job;
 
 /// So many processors for ten minutes, or six for thirty if it may be molded, a fifth longer over
 /// both sites, within ten hours from now.

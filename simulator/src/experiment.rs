@@ -7,25 +7,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
+use cospan_actors::actor_settings::Settings;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::api::command::{ApiCommand, ApiRefusal, ApiRequest, Submission};
 use cospan_actors::journal::JournalChange;
-use cospan_actors::settings::Settings;
 use cospan_domain::ids::{
     Attempt, ComponentIndex, JobId, KeyName, LogicalName, RelPath, Round, SiteName,
 };
-use cospan_domain::job::event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::bookings::BookingLog;
 use super::call_faults::CallFaultModel;
 use super::control_plane_run::{
     ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
-use super::handle::WorldHandle;
+use super::reservation_usage::BookingLog;
+use super::world_handle::WorldHandle;
 use crate::world::World;
 
 /// A job with the time of its submission.

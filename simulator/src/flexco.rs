@@ -6,12 +6,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::reserve::flexco::{JobShape, MetaJob, MovedJob, Operations, Plans, SplitBounds};
-use cospan_domain::reserve::timeline::{FOREVER, KindsError, Timeline};
+use cospan_domain::reservation::flexco::{
+    JobShape, MetaJob, MovedJob, Operations, Plans, SplitBounds,
+};
+use cospan_domain::reservation::timeline::{FOREVER, KindsError, Timeline};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 
-use crate::world::cluster::LocalJob;
+use crate::world::world_site::LocalJob;
 
 /// A site, with the jobs that its own users submit, in order of time.
 #[derive(Debug, Clone)]

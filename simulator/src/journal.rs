@@ -16,11 +16,11 @@ use cospan_storage::port::{
 };
 use cospan_storage::record::keys;
 
+use super::actor_lives::{Lived, Lives};
 use super::call_faults::{CallFaultModel, WriteFault};
-use super::hash::EventHash;
+use super::fault_kinds::FaultKind;
+use super::journal_hash::EventHash;
 use super::kill_switch::KillSwitch;
-use super::kinds::FaultKind;
-use super::lives::{Lived, Lives};
 
 /// Returns the kind of a unit, for tables: that of its first change.
 fn kind_of(unit: &Unit) -> &'static str {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-use super::kinds::FaultKind;
-use super::tally::StrikeTally;
+use super::fault_kinds::FaultKind;
+use super::fault_tally::StrikeTally;
 
 /// The exact point at which a control plane is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
 use cospan_domain::ids::{HostName, KeyName, PolicyName};
-use cospan_domain::job::state::{Job, JobPhase};
+use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
 use super::control_plane_run::{
@@ -14,7 +14,7 @@ use super::control_plane_run::{
 use super::jobs::job;
 use super::probe_tests::{BEGINS, SECOND, linked, name, until};
 use crate::world::LinkSpec;
-use crate::world::trouble::SiteFault;
+use crate::world::site_faults::SiteFault;
 
 const SITES: [&str; 3] = ["delft", "leiden", "utrecht"];
 const GIGABIT: BitsPerSecond = BitsPerSecond(1_000_000_000);

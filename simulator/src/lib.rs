@@ -2,7 +2,7 @@
 //! and the journal's core are those of the server. Only the world, time and random numbers are
 //! simulated. One arbiter, no thread, no file, no socket.
 
-pub mod bookings;
+pub mod actor_lives;
 pub mod call_faults;
 pub mod clock;
 pub mod control_plane_run;
@@ -11,27 +11,27 @@ mod disk_tests;
 #[cfg(test)]
 mod divided_tests;
 pub mod experiment;
+pub mod fault_kinds;
+pub mod fault_tally;
 pub mod flexco;
-#[cfg(test)]
-mod forward_tests;
-pub mod handle;
-pub mod hash;
 pub mod jobs;
 pub mod journal;
+pub mod journal_hash;
 pub mod kill_switch;
-pub mod kinds;
 #[cfg(test)]
 mod latency_tests;
-pub mod lives;
 pub mod logs;
 pub mod models;
 pub mod panics;
 #[cfg(test)]
 mod probe_tests;
 #[cfg(test)]
-mod queued_tests;
+mod queued_at_site_tests;
 #[cfg(test)]
-mod ranked_tests;
+mod ranking_tests;
+#[cfg(test)]
+mod rescheduling_tests;
+pub mod reservation_usage;
 #[cfg(test)]
 mod restart_tests;
 #[cfg(test)]
@@ -42,7 +42,7 @@ mod shared_tests;
 mod site;
 #[cfg(test)]
 mod site_tests;
-mod slurm;
+mod slurm_site;
 #[cfg(test)]
 mod slurm_tests;
 pub mod stalls;
@@ -50,5 +50,5 @@ pub mod stalls;
 mod stalls_tests;
 #[cfg(test)]
 mod sweep_tests;
-pub mod tally;
 pub mod world;
+pub mod world_handle;

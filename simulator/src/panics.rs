@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cospan_actors::clock::Clock;
 
-use super::lives::Lives;
-use super::tally::StrikeTally;
+use super::actor_lives::Lives;
+use super::fault_tally::StrikeTally;
 
 /// Frequency of panics of actors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) fn plant(
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
-    use super::lives::Lived;
+    use super::actor_lives::Lived;
 
     let mut chance = StdRng::seed_from_u64(seed ^ 0x0070_616e_6963);
     let mut again: Option<(String, CrashPoint, u32)> = None;
@@ -59,7 +59,7 @@ pub(super) fn plant(
             again = Some((effect.to_owned(), point, times));
         }
         if strikes {
-            tally.count(super::kinds::FaultKind::ActorPanics, point.as_str());
+            tally.count(super::fault_kinds::FaultKind::ActorPanics, point.as_str());
             let whose = entered.filter(|_| point == CrashPoint::HandlerEntry);
             lives.note(clock.now(), Lived::Planted(whose));
         }

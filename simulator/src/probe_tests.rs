@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cospan_actors::actor_settings::Settings;
 use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
-use cospan_actors::settings::Settings;
 use cospan_domain::ids::{KeyName, SiteName};
-use cospan_domain::job::state::JobPhase;
+use cospan_domain::job::job_state::JobPhase;
 use cospan_domain::runner::RestartScope;
-use cospan_domain::site::parameters::SiteParameters;
-use cospan_domain::site::state::Breaker;
+use cospan_domain::site::site_parameters::SiteParameters;
+use cospan_domain::site::site_state::Breaker;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::call_faults::{CallFaultModel, FaultRates};
@@ -18,10 +18,10 @@ use super::control_plane_run::{
 };
 use super::jobs::shared_job;
 use super::settings::default_settings;
-use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
-use crate::world::cluster::ClusterSpec;
+use crate::world::world_site::ClusterSpec;
 use crate::world::{LinkSpec, SimulatedPace, World};
+use crate::world_handle::WorldHandle;
 
 pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
 pub(super) const SECOND: DurationMs = DurationMs(1_000);

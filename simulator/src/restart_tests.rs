@@ -1,13 +1,13 @@
 //! Components that are restarted alone, on sites that have nothing else to do.
 
-use cospan_domain::job::state::{AttemptState, JobPhase};
+use cospan_domain::job::job_state::{AttemptState, JobPhase};
 use cospan_domain::runner::RestartScope;
-use cospan_domain::site::state::Breaker;
+use cospan_domain::site::site_state::Breaker;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::control_plane_run::{ControlPlaneRun, RunEnd, RunPlan, run_control_plane};
-use super::handle::WorldHandle;
 use super::probe_tests::{BEGINS, SECOND, breaker, environment, fail_node, name, submit, until};
+use super::world_handle::WorldHandle;
 
 fn plan() -> RunPlan {
     RunPlan::undisturbed(BEGINS, 1)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName};
-use cospan_domain::job::state::Idempotency;
+use cospan_domain::job::job_state::Idempotency;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_storage::record::keys;
 
@@ -15,10 +15,10 @@ use super::control_plane_run::{
 };
 use super::jobs::shared_job;
 use super::settings::default_settings;
-use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
-use crate::world::cluster::ClusterSpec;
+use crate::world::world_site::ClusterSpec;
 use crate::world::{SimulatedPace, World};
+use crate::world_handle::WorldHandle;
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const DAY: DurationMs = DurationMs(86_400_000);

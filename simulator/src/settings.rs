@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cospan_actors::settings::{JobMemory, Settings};
+use cospan_actors::actor_settings::{JobMemory, Settings};
 use cospan_domain::units::DurationMs;
 
 /// Returns the default settings.

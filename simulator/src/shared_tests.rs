@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission};
 use cospan_domain::ids::{JobId, KeyName, ReservationName, SiteName};
-use cospan_domain::job::state::{Job, JobPhase, PhaseKind};
-use cospan_domain::reserve::StartWindow;
+use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
+use cospan_domain::reservation::StartWindow;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::command::Operation;
-use cospan_domain::site::shared::{SharedStage, SharedTerms};
+use cospan_domain::site::shared_reservation::{SharedStage, SharedTerms};
+use cospan_domain::site::site_command::Operation;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::call_faults::{CallFaultModel, FaultRates};
@@ -19,10 +19,10 @@ use super::control_plane_run::{
 use super::jobs::job;
 use super::journal::StoreDisk;
 use super::settings::default_settings;
-use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
-use crate::world::cluster::ClusterSpec;
+use crate::world::world_site::ClusterSpec;
 use crate::world::{SimulatedPace, World};
+use crate::world_handle::WorldHandle;
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
@@ -256,7 +256,7 @@ fn jobs_of_several_keys_run_in_what_they_share_one_after_the_other() {
         assert!(ask(plane_run, "dora", refused.unwrap()).await.is_err());
         wait(plane_run, HOUR + HOUR).await;
         let view = plane_run.plane.view();
-        let stage = |record: &cospan_domain::site::state::SiteRecord| {
+        let stage = |record: &cospan_domain::site::site_state::SiteRecord| {
             record
                 .shared_named(&course())
                 .map(|shared| shared.stage.clone())

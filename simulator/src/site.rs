@@ -1,6 +1,6 @@
 //! The site port over the simulated world: calls take time on their way, and may be lost.
 
-mod reservations;
+mod reservation_calls;
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use cospan_sites::port::{
     SiteStatus, SubmitRequest, Submitted, TagLookup,
 };
 
+use super::actor_lives::{Lived, Lives};
 use super::call_faults::{CallFate, CallFaultModel};
-use super::handle::WorldHandle;
+use super::fault_kinds::FaultKind;
 use super::kill_switch::KillSwitch;
-use super::kinds::FaultKind;
-use super::lives::{Lived, Lives};
-use crate::world::trouble::Closed;
+use super::world_handle::WorldHandle;
+use crate::world::site_faults::Closed;
 use crate::world::{SiteIndex, World};
 
 /// Longest time that a caller waits for a reply.

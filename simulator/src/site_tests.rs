@@ -11,15 +11,15 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{Attempts, GateDecision, GateState, InQueue, Observation, SubmitRequest};
 
 use super::call_faults::{CallFaultModel, FaultRates};
-use super::handle::WorldHandle;
+use super::fault_kinds::FaultKind;
 use super::jobs::job;
 use super::kill_switch::{KillPoint, KillSwitch};
-use super::kinds::FaultKind;
 use super::site::SimulatedSite;
+use super::world_handle::WorldHandle;
 use crate::world::batch::Discipline;
-use crate::world::cluster::{ClusterSpec, LocalJob};
-use crate::world::ledger::LedgerEvent;
-use crate::world::trouble::{SiteFault, StruckFault};
+use crate::world::site_faults::{SiteFault, StruckFault};
+use crate::world::world_history::LedgerEvent;
+use crate::world::world_site::{ClusterSpec, LocalJob};
 use crate::world::{SimulatedPace, SiteIndex, World};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);

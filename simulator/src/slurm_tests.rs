@@ -12,14 +12,14 @@ use cospan_sites::contract::{self, SiteFixture, await_seen, order, program, star
 use cospan_sites::port::{EndedBySite, ExitCause, InQueue, Observation, Site, SiteError};
 
 use super::call_faults::{CallFaultModel, FaultRates};
-use super::handle::WorldHandle;
 use super::kill_switch::KillSwitch;
 use super::site::SimulatedSite;
-use super::slurm::SlurmCluster;
+use super::slurm_site::SlurmCluster;
+use super::world_handle::WorldHandle;
 use crate::world::attempt::PROGRAM;
 use crate::world::batch::Discipline;
-use crate::world::cluster::ClusterSpec;
-use crate::world::trouble::SiteFault;
+use crate::world::site_faults::SiteFault;
+use crate::world::world_site::ClusterSpec;
 use crate::world::{SimulatedPace, World};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000_000);

@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
+use cospan_actors::actor_context::Shared;
 use cospan_actors::actor_registry::{ActorDirectory, ActorRegistry, LookAgain};
+use cospan_actors::catalogue::InformationActor;
 use cospan_actors::claimer::Claimer;
 use cospan_actors::clock::Clock;
-use cospan_actors::cluster::ClusterActor;
 use cospan_actors::coallocator::CoAllocator;
-use cospan_actors::information::InformationActor;
 use cospan_actors::intake::Intake;
 use cospan_actors::job::JobActor;
 use cospan_actors::journal::JournalActor;
 use cospan_actors::notifier::Notifier;
-use cospan_actors::shared::Shared;
+use cospan_actors::site::ClusterActor;
 use cospan_actors::supervision::{ActorId, ActorKind};
 use cospan_actors::transfer::{DataManager, TransferActor};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -26,9 +26,9 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::kinds::FaultKind;
-use super::lives::{Lived, Lives};
-use super::tally::StrikeTally;
+use super::actor_lives::{Lived, Lives};
+use super::fault_kinds::FaultKind;
+use super::fault_tally::StrikeTally;
 
 /// Kinds of actors that take messages; a claim timer gets none.
 pub const KINDS: [ActorKind; 10] = [

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use cospan_actors::api::View;
 use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, RunnerName, SiteName, TargetName};
+use cospan_domain::job::job_state::{Idempotency, JobPhase, PhaseKind};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Idempotency, JobPhase, PhaseKind};
 use cospan_domain::runner::{Described, Over, Sweep};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
@@ -22,7 +22,7 @@ use super::control_plane_run::{
 use super::jobs::job;
 use super::settings::default_settings;
 use crate::world::batch::Discipline;
-use crate::world::cluster::ClusterSpec;
+use crate::world::world_site::ClusterSpec;
 use crate::world::{SimulatedPace, World};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);

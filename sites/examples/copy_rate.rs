@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, RelPath, SiteName};
-use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 use cospan_sites::files::{AreaConfig, FileArea, agent};
 use cospan_sites::port::{CopyRequest, CopySource, CopyStatus};

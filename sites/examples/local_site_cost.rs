@@ -16,7 +16,7 @@ use cospan_domain::ids::{
 use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::local::{LocalConfig, LocalSite};
+use cospan_sites::local_site::{LocalConfig, LocalSite};
 use cospan_sites::port::{
     Attempts, ExitCause, Gate, GateDecision, Go, Observation, Site, SubmitRequest,
 };

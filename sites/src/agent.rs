@@ -1,7 +1,7 @@
 //! The agent of a batch system's site: a shell script that comes with each request, so that nothing
 //! of ours needs to be installed there. The script says what requests and answers are.
 
-pub(crate) mod left;
+pub(crate) mod attempt_remains;
 pub(crate) mod site_time;
 
 use std::collections::BTreeMap;

@@ -10,15 +10,15 @@
     reason = "these are tests"
 )]
 
-mod ending;
+mod ends;
 mod gate;
-mod knowing;
+mod lookups;
 mod running;
 mod waiting;
 
-pub use ending::*;
+pub use ends::*;
 pub use gate::*;
-pub use knowing::*;
+pub use lookups::*;
 pub use running::*;
 pub use waiting::*;
 
@@ -40,7 +40,7 @@ use crate::port::{
     ExitCause, GateDecision, GateState, Go, Observation, PayloadStream, Peer, Readable, Site,
     SiteError, SubmitRequest,
 };
-use crate::wrapper::state;
+use crate::wrapper::state_files;
 
 /// A site made for one test, with nothing on it.
 pub trait SiteFixture: Send + Sync {
@@ -214,8 +214,8 @@ pub async fn await_idle(site: &dyn Site, processors: u32) {
 /// Kills the wrapper and the payload of an attempt that runs on this machine, below this directory.
 pub fn kill_all_of(root: &Path, tag: AttemptTag) {
     let file = |name: &str| std::fs::read(root.join(format!("attempts/{tag}/{name}"))).unwrap();
-    let wrapper = state::ready(&file("ready"), tag).unwrap().wrapper.pid;
-    let payload = state::begun(&file("begun"), tag).unwrap().pid;
+    let wrapper = state_files::ready(&file("ready"), tag).unwrap().wrapper.pid;
+    let payload = state_files::begun(&file("begun"), tag).unwrap().pid;
     // The payload leads its own group, unless it has only just begun.
     let all = [
         wrapper.to_string(),

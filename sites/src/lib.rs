@@ -5,19 +5,19 @@
 //! unknown: unknown is not failed.
 
 mod agent;
+pub mod attempt_end;
 pub mod clock;
 #[cfg(feature = "contract")]
 pub mod contract;
 pub mod exec;
-pub mod fault;
+pub mod faulty_site;
 pub mod files;
-pub mod local;
+pub mod local_site;
 pub mod ping;
-pub mod place;
 pub mod port;
 mod removal;
-pub mod slurm;
-pub mod verdict;
+pub mod root_place;
+pub mod slurm_site;
 pub mod wrapper;
 
 pub use removal::remove_tree;

@@ -1,40 +1,40 @@
 //! The port between the control plane and one site.
 
 mod call_kind;
-mod copies;
-mod error;
-mod gate;
-mod reservations;
-mod silence;
-mod uploads;
+mod copy_calls;
+mod gate_calls;
+mod partial_answer;
+mod reservation_calls;
+mod site_error;
+mod upload_calls;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cospan_domain::acquire::SitePartitions;
-use cospan_domain::catalogue::state::FileStamp;
+use cospan_domain::acquisition::SitePartitions;
+use cospan_domain::catalogue::file_state::FileStamp;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{AttemptTag, Digest, Epoch, HostName, LrmId, RelPath, Round, SiteName};
 use cospan_domain::job::spec::Program;
 use cospan_domain::labels::Labels;
-use cospan_domain::reserve::{IdleDrop, ReservationTag};
+use cospan_domain::reservation::{IdleDrop, ReservationTag};
 use cospan_domain::resources::Resources;
 pub use cospan_domain::runner::Warning;
-pub use cospan_domain::transfer::place::FilePlace;
+pub use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 
-use crate::files::listing::Listing;
+use crate::files::tree_pieces::Listing;
 
 pub use call_kind::CallKind;
-pub use copies::{CopyBlame, CopyRequest, CopySource, CopyStatus};
-pub use error::SiteError;
-pub use gate::{GateDecision, GateState, Go, Peer};
-pub use reservations::{
+pub use copy_calls::{CopyBlame, CopyRequest, CopySource, CopyStatus};
+pub use gate_calls::{GateDecision, GateState, Go, Peer};
+pub use partial_answer::PartialAnswer;
+pub use reservation_calls::{
     FreeSlot, ReservationSeen, Reservations, ReservationsByTag, TaggedReservationRequest,
 };
-pub use silence::PartialAnswer;
-pub use uploads::{UPLOADS, UploadStep};
+pub use site_error::SiteError;
+pub use upload_calls::{UPLOADS, UploadStep};
 
 /// The capabilities of a site, as data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

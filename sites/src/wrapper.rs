@@ -5,11 +5,11 @@
 //! `end <tag>`: a file that is cut short, half visible, or another attempt's is
 //! no evidence. Times are the modification times of the files.
 
+pub(crate) mod attempt_files;
+pub mod attempt_words;
 pub mod cost;
-pub(crate) mod evidence;
 pub mod parameters;
-pub mod seal;
-pub mod state;
+pub mod state_files;
 
 /// The wrapper, for any POSIX shell: `sh wrapper.sh ROOT TAG`.
 pub const SCRIPT: &str = include_str!("wrapper/wrapper.sh");

@@ -6,7 +6,7 @@
 mod support;
 
 mod deep {
-    mod files;
+    mod deep_file_tests;
     mod grow;
-    mod removal;
+    mod removal_tests;
 }

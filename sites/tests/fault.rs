@@ -11,7 +11,7 @@ use std::time::Duration;
 use cospan_domain::ids::{AttemptTag, HostName, RelPath};
 use cospan_domain::units::DurationUs;
 use cospan_sites::contract::{SiteFixture, await_seen, bring_to_gate, go, order, run, script, tag};
-use cospan_sites::fault::{FaultTally, Faults, FaultySite, InjectedFault, Injection};
+use cospan_sites::faulty_site::{FaultTally, Faults, FaultySite, InjectedFault, Injection};
 use cospan_sites::port::{
     Attempts, CallKind, ExitCause, Gate, GateDecision, GateState, Observation, Site, SiteError,
 };

@@ -6,12 +6,12 @@
 mod support;
 
 mod local {
-    mod attacks;
-    mod bell;
     mod deaths;
+    mod local_attack_tests;
+    mod local_bell_tests;
+    mod local_reservation_tests;
     mod owner;
     mod places;
     mod reach;
-    mod reservations;
     mod reuse;
 }

@@ -12,9 +12,9 @@ use cospan_domain::ids::{InstanceId, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_sites::contract::{order, script, tag};
 use cospan_sites::exec::child::ChildExec;
-use cospan_sites::local::{LocalConfig, LocalSite};
+use cospan_sites::local_site::{LocalConfig, LocalSite};
 use cospan_sites::port::{Site, SiteError};
-use cospan_sites::slurm::{SlurmConfig, SlurmSite};
+use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// Longest that an answer may take.

@@ -17,12 +17,12 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::Bytes;
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::files::fetch::{Fetching, relay};
-use cospan_sites::local::{LocalConfig, LocalSite};
+use cospan_sites::local_site::{LocalConfig, LocalSite};
 use cospan_sites::port::{
     CopyBlame, CopyRequest, CopySource, CopyStatus, FilePlace, Inspected, Readable, Site,
     SiteError, UploadStep,
 };
-use cospan_sites::slurm::{SlurmConfig, SlurmSite};
+use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
 
 /// What a shell might take for something else.
 const ODD: &str = "-n $(touch pwned) 'ä'\n\"x\"; *";

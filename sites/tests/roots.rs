@@ -11,9 +11,9 @@ use std::sync::Arc;
 use cospan_domain::ids::SiteName;
 use cospan_domain::resources::Resources;
 use cospan_sites::exec::child::ChildExec;
-use cospan_sites::local::{LocalConfig, LocalSite};
+use cospan_sites::local_site::{LocalConfig, LocalSite};
 use cospan_sites::port::SiteError;
-use cospan_sites::slurm::{SlurmConfig, SlurmSite};
+use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
 
 /// Who makes a directory a root.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -15,15 +15,15 @@
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
 mod slurm {
-    mod attacks;
     mod cuts;
     mod directories;
-    mod ends;
+    mod ends_tests;
     pub mod fixture;
     mod outages;
-    mod reservations;
     mod scripts;
     mod shapes;
+    mod slurm_attack_tests;
+    mod slurm_reservation_tests;
 }
 
 use slurm::fixture::SlurmSiteFixture;

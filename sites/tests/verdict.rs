@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
+use cospan_sites::attempt_end::{AttemptEnd, BatchState, WrapperTraces, to_markdown, verdict};
 use cospan_sites::port::{EndedBySite, ErrorBlame};
-use cospan_sites::verdict::{AttemptEnd, BatchState, WrapperTraces, to_markdown, verdict};
 
 /// By word, in the order of [`BatchState::ALL`]; the columns are in the order of [`WrapperTraces::ALL`]: nothing,
 /// at its gate, began, trouble, spoiled, code 0, code or signal, TERM or KILL, told to end, wall

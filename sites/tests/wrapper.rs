@@ -11,12 +11,12 @@
 mod unprivileged;
 
 mod wrapper {
-    mod attacks;
     mod batch;
-    mod bell;
     pub mod bench;
-    mod gate;
+    mod gate_tests;
     mod payload;
     mod telling;
     mod words;
+    mod wrapper_attack_tests;
+    mod wrapper_bell_tests;
 }

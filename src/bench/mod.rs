@@ -1,14 +1,14 @@
 //! `cospan bench`: the speed of this program on this machine, next to what the machine can do at
 //! all. Every figure comes with its floors from the same run.
 
-mod crowd;
-mod floors;
-mod forge;
+mod fairness;
+mod forged_store;
 mod load;
-mod place;
+mod machine_limits;
+mod placement;
 mod recover;
 mod report;
-mod reserve;
+mod reservations;
 mod run;
 mod server;
 mod simulate;
@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-pub use floors::serve_floor;
-pub use forge::forge_store;
+pub use forged_store::forge_store;
+pub use machine_limits::serve_floor;
 pub use report::{BenchFigure, BenchReport};
 pub use sites::{CallFigures, CallsPlan, measure_calls};
 
@@ -75,12 +75,12 @@ pub struct BenchPlan {
 pub fn run(plan: &BenchPlan) -> Result<BenchReport> {
     match &plan.bench {
         Bench::Submit => on_disk(plan, submit::bench),
-        Bench::Crowd => on_disk(plan, crowd::bench),
+        Bench::Crowd => on_disk(plan, fairness::bench),
         Bench::Recover => on_disk(plan, recover::bench),
         Bench::Run => on_disk(plan, run::bench),
-        Bench::Place => on_disk(plan, place::bench),
+        Bench::Place => on_disk(plan, placement::bench),
         Bench::Reserve(log) => on_disk(plan, |place, quick| {
-            reserve::bench(place, quick, log.as_ref())
+            reservations::bench(place, quick, log.as_ref())
         }),
         Bench::Simulate(log) => simulate::bench(plan.quick, log.as_ref()),
         Bench::Sites { full } => sites::bench(*full),
@@ -97,7 +97,7 @@ fn on_disk(
         .tempdir_in(&plan.directory)
         .with_context(|| format!("no directory can be made in {}", plan.directory.display()))?;
     let place = directory.path();
-    let kind = floors::file_system(place)?;
+    let kind = machine_limits::file_system(place)?;
     if kind == "tmpfs" {
         bail!(
             "{} is in memory (tmpfs), where fsync costs nothing; name another --directory",

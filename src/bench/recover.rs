@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use super::load::{RequestLoad, post};
 use super::report::BenchReport;
 use super::server::BenchServer;
-use super::{floors, forge};
+use super::{forged_store, machine_limits};
 
 /// Too small for the many jobs, so that none is placed early.
 const SITES: [(&str, u32); 3] = [("north", 32), ("south", 32), ("spare", 4)];
@@ -23,7 +23,7 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     let mut report = BenchReport::new("recover");
     report.floor(
         "floor_fdatasync_per_s",
-        floors::fdatasync_per_s(place)?,
+        machine_limits::fdatasync_per_s(place)?,
         "1/s",
     );
     let jobs = if quick { 5_000 } else { 100_000 };
@@ -34,7 +34,7 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     server.kill()?;
     let data = directory.join("data");
     let kept = directory.join("kept");
-    let forged = forge::spread(&data.join(STORE[0]))?;
+    let forged = forged_store::spread(&data.join(STORE[0]))?;
     report.floor("live_jobs", forged.live as f64, "jobs");
     copy(&data, &kept)?;
     for (name, cold, target) in [

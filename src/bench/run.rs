@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail};
 use cospan_sites::wrapper::cost::{WrapperCost, measure};
 
-use super::floors;
 use super::load::{RequestLoad, post};
+use super::machine_limits;
 use super::report::BenchReport;
 use super::server::BenchServer;
 
@@ -26,10 +26,10 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     let place = place.canonicalize()?;
     report.floor(
         "floor_fdatasync_per_s",
-        floors::fdatasync_per_s(&place)?,
+        machine_limits::fdatasync_per_s(&place)?,
         "1/s",
     );
-    report.floor("floor_spawn_per_s", floors::spawn_per_s()?, "1/s");
+    report.floor("floor_spawn_per_s", machine_limits::spawn_per_s()?, "1/s");
     let server = BenchServer::start(&place.join("server"), &SITES)?;
     report.figure(
         "idle_cpu_percent",

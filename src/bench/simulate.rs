@@ -15,7 +15,7 @@ use cospan_simulator::experiment::{
 use cospan_simulator::jobs::shared_job;
 use cospan_simulator::settings::default_settings;
 use cospan_simulator::world::batch::Discipline;
-use cospan_simulator::world::cluster::ClusterSpec;
+use cospan_simulator::world::world_site::ClusterSpec;
 use cospan_simulator::world::{SimulatedPace, World};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::floors;
 use super::load::{LoadResult, RequestLoad, post};
+use super::machine_limits;
 use super::report::BenchReport;
 use super::server::{BenchServer, free_port};
 
@@ -24,7 +24,7 @@ pub(super) const BULK: usize = 1_000;
 pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     let mut report = BenchReport::new("submit");
     let requests = if quick { 5_000 } else { 100_000 };
-    let syncs = floors::fdatasync_per_s(place)?;
+    let syncs = machine_limits::fdatasync_per_s(place)?;
     report.floor("floor_fdatasync_per_s", syncs, "1/s");
     report.floor("floor_append_ms", 1_000.0 / syncs, "ms");
     let floor = BareServer::start(&place.join("floor"))?;

@@ -6,17 +6,17 @@
 //! so jobs are as safe as without it. Everything about a rehearsal is in memory and ends with the
 //! process: no rehearsal outlives a restart. Without `chaos.allowed` no site is wrapped at all.
 
-mod conduct;
-mod deeds;
-mod judge;
-mod kinds;
-mod metrics;
-pub mod plan;
+pub mod fault_plan;
+mod injectable_faults;
+mod plan_check;
 mod rehearsal;
-mod stage;
+mod rehearsal_effects;
+mod rehearsal_metrics;
+mod rehearsal_run;
+mod rehearsals;
 #[cfg(test)]
 mod tests;
 
-pub use conduct::{Handles, RehearsalLimits, RehearsalRefusal, Rehearsals, wrap};
-pub use judge::{Flaw, Grounds};
-pub use metrics::ChaosMetrics;
+pub use plan_check::{Flaw, Grounds};
+pub use rehearsal_metrics::ChaosMetrics;
+pub use rehearsals::{Handles, RehearsalLimits, RehearsalRefusal, Rehearsals, wrap};

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use cospan_domain::ids::{KeyName, SiteName};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::fault::{InjectedFault, Injection};
+use cospan_sites::faulty_site::{InjectedFault, Injection};
 use cospan_sites::port::CallKind;
 use tokio::time::Instant;
 
-use super::deeds::RehearsalDeeds;
-use super::judge::call_named;
-use super::kinds;
+use super::injectable_faults;
+use super::plan_check::call_named;
+use super::rehearsal_effects::RehearsalDeeds;
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosPlan, InjectionPlan, InjectionReport, RehearsalReport};
 
@@ -212,7 +212,7 @@ impl Rehearsal {
 impl RehearsalFault {
     /// Returns `None` only for a plan that was not judged.
     fn of(plan: &InjectionPlan, begun_at: Timestamp, ends_at: Timestamp) -> Option<Self> {
-        let kind = kinds::named(&plan.fault)?;
+        let kind = injectable_faults::named(&plan.fault)?;
         let delay = plan.delay.map(|Length(delay)| delay);
         let from = begun_at + plan.after.map_or(DurationMs::ZERO, |Length(after)| after);
         let until = plan
@@ -224,14 +224,17 @@ impl RehearsalFault {
             .filter_map(|call| call_named(call))
             .collect();
         Some(Self {
-            fault: kinds::fault(kind, Duration::from_millis(delay.unwrap_or_default().0))?,
+            fault: injectable_faults::fault(
+                kind,
+                Duration::from_millis(delay.unwrap_or_default().0),
+            )?,
             sites: plan
                 .sites
                 .iter()
                 .filter_map(|site| SiteName::new(site).ok())
                 .collect(),
             calls: if plan.calls.is_empty() {
-                kinds::calls(kind)
+                injectable_faults::calls(kind)
             } else {
                 named
             },

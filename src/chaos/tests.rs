@@ -1,10 +1,10 @@
 use std::path::Path;
 
 use cospan_domain::units::DurationMs;
-use cospan_simulator::kinds::FaultKind;
+use cospan_simulator::fault_kinds::FaultKind;
 use cospan_sites::port::CallKind;
 
-use super::{Grounds, kinds, plan};
+use super::{Grounds, fault_plan, injectable_faults};
 use crate::api::v1::Length;
 use crate::api::v1::chaos::ChaosPlan;
 
@@ -20,7 +20,7 @@ fn grounds() -> Grounds {
 }
 
 fn read(text: &str) -> Result<ChaosPlan, String> {
-    plan::read(Path::new("plan.toml"), text, None, &grounds()).map_err(|e| e.to_string())
+    fault_plan::read(Path::new("plan.toml"), text, None, &grounds()).map_err(|e| e.to_string())
 }
 
 const GOOD: &str = "for = \"5m\"\n[[inject]]\nsites = [\"delft\"]\nfault = \"reply-lost\"\n";
@@ -37,7 +37,7 @@ fn a_plan_needs_sites_a_fault_and_a_length_only() {
         (one.probability, one.calls.len(), one.after),
         (1.0, 0, None)
     );
-    let longer = plan::read(Path::new("plan.toml"), GOOD, Some(MINUTE), &grounds()).unwrap();
+    let longer = fault_plan::read(Path::new("plan.toml"), GOOD, Some(MINUTE), &grounds()).unwrap();
     assert_eq!(
         longer.lasting,
         Length(MINUTE),
@@ -164,17 +164,21 @@ fn all_slips_are_told_at_once() {
 
 #[test]
 fn faults_are_counted_under_the_names_of_their_kinds() {
-    for kind in kinds::all() {
-        let fault = kinds::fault(kind, std::time::Duration::ZERO).unwrap();
+    for kind in injectable_faults::all() {
+        let fault = injectable_faults::fault(kind, std::time::Duration::ZERO).unwrap();
         assert_eq!(fault.as_str(), kind.as_str());
     }
 }
 
 #[test]
 fn no_kind_lies_about_an_attempt_or_a_file() {
-    for kind in kinds::all() {
+    for kind in injectable_faults::all() {
         assert_ne!(kind.as_str(), "absent");
-        assert!(!kinds::calls(kind).is_empty(), "{}", kind.as_str());
+        assert!(
+            !injectable_faults::calls(kind).is_empty(),
+            "{}",
+            kind.as_str()
+        );
     }
     // Refused, a file would be taken for missing.
     for call in [
@@ -184,7 +188,7 @@ fn no_kind_lies_about_an_attempt_or_a_file() {
         CallKind::HasContent,
     ] {
         assert!(
-            !kinds::can_strike(FaultKind::Refused, call),
+            !injectable_faults::can_strike(FaultKind::Refused, call),
             "{}",
             call.as_str()
         );

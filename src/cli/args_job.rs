@@ -8,9 +8,9 @@ use cospan_domain::ids::ReservationName;
 use super::args_line::LineArgs;
 use super::ids::IdList;
 use crate::api::v1::Length;
-use crate::api::v1::control::StateName;
-use crate::api::v1::moment::Moment;
+use crate::api::v1::commands::StateName;
 use crate::api::v1::reservation::Wanted;
+use crate::api::v1::time::Moment;
 use crate::client::JobFilter;
 
 /// `submit`

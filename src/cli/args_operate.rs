@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use super::args_cluster::{SiteAddArgs, SiteCheckArgs, SiteCleanArgs};
 use crate::api::v1::Length;
-use crate::api::v1::moment::Moment;
+use crate::api::v1::time::Moment;
 use crate::keys::Role;
 
 /// `quickstart`

@@ -8,7 +8,7 @@ use cospan_domain::ids::{ReservationName, SiteName};
 use super::args_job::OnlyArgs;
 use super::ids::IdList;
 use crate::api::v1::Length;
-use crate::api::v1::moment::Moment;
+use crate::api::v1::time::Moment;
 
 /// `slots`
 #[derive(Debug, Args)]

@@ -7,11 +7,11 @@ use cospan_domain::ids::JobId;
 use super::args::Global;
 use super::exit::CliError;
 use super::ids::{IdItem, IdList};
-use super::out::{AnswerPrinter, note, warning_word};
+use super::print::{AnswerPrinter, note, warning_word};
 use crate::client::{Client, JobFilter, ServerAddress};
 use crate::config::{Environment, LoadedConfig, LocatedConfig, locate};
 use crate::keys::KeyDirectory;
-use crate::serve::running::RunningProcess;
+use crate::serve::server_file::RunningProcess;
 
 /// The largest page of a list.
 pub(crate) const PAGE: u32 = 1_000;

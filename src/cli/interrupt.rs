@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use signal_hook::iterator::Signals;
 
 use super::exit::CliExit;
-use super::out::note;
+use super::print::note;
 use crate::signals;
 
 /// The actions for an interruption by the user.

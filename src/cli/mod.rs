@@ -17,9 +17,9 @@ mod context;
 mod exit;
 mod ids;
 mod interrupt;
-mod out;
+mod local_time;
+mod print;
 mod version;
-mod when;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -31,13 +31,13 @@ use args::{Cli, CliCommand, OutputFormat};
 use args_job::ClassArg;
 use args_operate::{CompletionArgs, ManArgs};
 use commands::{
-    background, bench, chaos, configuration, doctor, explain, file, key, list, logs, map, output,
-    quickstart, report, reservation, serve, show, simulate, site, slots, steer, store, submit,
-    wait,
+    background, bench, chaos, configuration, doctor, explain, file, job_commands, key, list, logs,
+    output, quickstart, report, reservation, serve, show, simulate, site, slots, store, submit,
+    virtual_map, wait,
 };
 use context::CommandContext;
 use exit::{CliError, CliExit};
-use out::{AnswerPrinter, error_word, note};
+use print::{AnswerPrinter, error_word, note};
 
 use crate::api::v1::document::PriorityName;
 use crate::client::BulkOrder;
@@ -149,14 +149,18 @@ fn dispatch(context: &mut CommandContext, command: &CliCommand) -> Result<CliExi
         CliCommand::Report(args) => report::run(context, args),
         CliCommand::Show(args) => show::run(context, args),
         CliCommand::Explain(args) => explain::run(context, args),
-        CliCommand::Map(args) => map::run(context, args),
+        CliCommand::Map(args) => virtual_map::run(context, args),
         CliCommand::Wait(args) => wait::run(context, args),
         CliCommand::Logs(args) => logs::run(context, args),
         CliCommand::Output(args) => output::run(context, args),
-        CliCommand::Cancel(args) => steer::cancel(context, args),
-        CliCommand::Freeze(args) => steer::steer(context, BulkOrder::Freeze, &args.ids, None),
-        CliCommand::Thaw(args) => steer::steer(context, BulkOrder::Thaw, &args.ids, None),
-        CliCommand::Release(args) => steer::steer(context, BulkOrder::Release, &args.ids, None),
+        CliCommand::Cancel(args) => job_commands::cancel(context, args),
+        CliCommand::Freeze(args) => {
+            job_commands::steer(context, BulkOrder::Freeze, &args.ids, None)
+        }
+        CliCommand::Thaw(args) => job_commands::steer(context, BulkOrder::Thaw, &args.ids, None),
+        CliCommand::Release(args) => {
+            job_commands::steer(context, BulkOrder::Release, &args.ids, None)
+        }
         CliCommand::Priority(args) => {
             let class = match args.class {
                 ClassArg::SuperHigh => PriorityName::SuperHigh,
@@ -164,7 +168,7 @@ fn dispatch(context: &mut CommandContext, command: &CliCommand) -> Result<CliExi
                 ClassArg::Low => PriorityName::Low,
                 ClassArg::SuperLow => PriorityName::SuperLow,
             };
-            steer::steer(context, BulkOrder::Priority, &args.ids, Some(class))
+            job_commands::steer(context, BulkOrder::Priority, &args.ids, Some(class))
         }
         CliCommand::Slots(args) => slots::run(context, args),
         CliCommand::Reservation(command) => reservation::run(context, command),

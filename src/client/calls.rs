@@ -9,7 +9,7 @@ use super::query::{Query, encoded, encoded_path};
 use super::{Client, ClientError};
 use crate::api::v1::JobDocument;
 use crate::api::v1::accounting::AccountPage;
-use crate::api::v1::control::{DoneReport, JobSelection, OrderReport};
+use crate::api::v1::commands::{DoneReport, JobSelection, OrderReport};
 use crate::api::v1::event::HistoryReport;
 use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
 use crate::api::v1::job::{CheckedReport, JobPage, JobReport, PhaseReport, SubmittedReport};

@@ -3,9 +3,11 @@
 use super::calls::JobFilter;
 use super::query::Query;
 use super::{Client, ClientError};
-use crate::api::v1::control::OutcomeReport;
+use crate::api::v1::commands::OutcomeReport;
 use crate::api::v1::reservation::{ReservationDocument, ReservationPage, ReservationRow};
-use crate::api::v1::shared::{SharedAccess, SharedDocument, SharedExtension, SharedReport};
+use crate::api::v1::shared_reservation::{
+    SharedAccess, SharedDocument, SharedExtension, SharedReport,
+};
 use crate::api::v1::slots::SlotsReport;
 use crate::api::v1::{Instant, Length};
 

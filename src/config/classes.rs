@@ -6,7 +6,7 @@ use cospan_domain::queue::ClassRule;
 use cospan_domain::runner::find_runner;
 use toml::de::DeValue;
 
-use super::check::ConfigCheck;
+use super::cross_checks::ConfigCheck;
 use super::sections::{Class, PriorityRule};
 use super::value::{OptionValue, quoted};
 

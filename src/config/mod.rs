@@ -5,15 +5,15 @@
 //! from that. Environment and files are read here and nowhere else.
 
 mod bandwidth;
-mod check;
 mod classes;
+mod config_problem;
+mod cross_checks;
 mod environment;
 mod history;
 mod print;
-mod problem;
 pub(crate) mod section;
 pub mod sections;
-pub(crate) mod table;
+pub(crate) mod table_reader;
 pub(crate) mod value;
 
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ use thiserror::Error;
 use toml::de::DeTable;
 
 pub use bandwidth::{parse_bandwidth, show_bandwidth};
+pub use config_problem::{ConfigProblem, ConfigProblems, nearest};
 pub use environment::{Environment, LocatedConfig, locate};
 pub use print::{reference, show};
-pub use problem::{ConfigProblem, ConfigProblems, nearest};
 pub use section::{OptionDoc, Section, SectionDoc};
 pub use value::{Auto, OptionValue, SecretUrl};
 
@@ -32,7 +32,7 @@ use sections::{
     Chaos, Claim, Client, Limits, Link, Log, Notify, Placement, PriorityRule, Queue, Reservations,
     Server, Site, SiteDefaults, Store,
 };
-use table::{OptionPlaces, TableReader, sub_table, sub_tables, unknown_keys};
+use table_reader::{OptionPlaces, TableReader, sub_table, sub_tables, unknown_keys};
 
 /// The whole configuration, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl Config {
         }
         let config = read(root.get_ref(), &mut problems, &mut places);
         if let Some(config) = &config {
-            check::check(config, &places, &mut problems, &mut warnings);
+            cross_checks::check(config, &places, &mut problems, &mut warnings);
         }
         match config {
             Some(config) if problems.is_empty() => Ok(LoadedConfig {

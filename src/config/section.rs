@@ -1,7 +1,7 @@
 //! Declares a section once: its struct, and the code that reads, shows and documents it. All follow
 //! from the declaration, so that none can lag behind another.
 
-use super::table::TableReader;
+use super::table_reader::TableReader;
 use super::value::{OptionValue, Ranged};
 
 /// An option as the reference describes it.
@@ -86,7 +86,7 @@ macro_rules! section {
             const KEY: &'static str = $section;
             const REPEATED: bool = section!(@repeated $($repeated)?);
 
-            fn read(mut reader: $crate::config::table::TableReader<'_, '_>) -> Option<Self> {
+            fn read(mut reader: $crate::config::table_reader::TableReader<'_, '_>) -> Option<Self> {
                 $(
                     let $field = reader.option_within::<$type>(
                         $key,

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cospan_domain::acquire::Scores;
+use cospan_domain::acquisition::Scores;
 use cospan_domain::ids::{HostName, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};

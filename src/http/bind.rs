@@ -17,9 +17,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 use utoipa_actix_web::AppExt;
 
-use super::settings::{HttpSettings, TlsFiles};
+use super::http_settings::{HttpSettings, TlsFiles};
 use super::state::Edge;
-use super::{gate, openapi, tidy};
+use super::{middleware, openapi, upload_cleanup};
 
 /// The reason why the server cannot listen.
 #[derive(Debug, Error)]
@@ -98,7 +98,7 @@ impl Bound {
         let mut server = HttpServer::new(move || {
             let app = App::new().into_utoipa_app().app_data(state.clone());
             let app = app.configure(openapi::routes).into_app();
-            app.wrap(from_fn(gate::pass))
+            app.wrap(from_fn(middleware::pass))
         })
         .disable_signals()
         .workers(settings.workers.max(1))
@@ -119,7 +119,7 @@ impl Bound {
         }
         let server = server.run();
         let refresh = actix_web::rt::spawn(refresh_keys(edge.clone(), settings.key_refresh));
-        let tidy = actix_web::rt::spawn(tidy::tidy(edge.clone()));
+        let tidy = actix_web::rt::spawn(upload_cleanup::tidy(edge.clone()));
         Ok(RunningServer {
             handle: server.handle(),
             server: Some(server),

@@ -8,10 +8,10 @@ use actix_web::web::{Bytes, Payload};
 use actix_web::{HttpMessage, HttpRequest};
 use serde::de::DeserializeOwned;
 
-use super::barred::barred_request;
 use super::failure::HttpFailure;
-use super::settings::HttpSettings;
-use super::unread::Unread;
+use super::http_settings::HttpSettings;
+use super::revoked_keys::barred_request;
+use super::unread_bodies::Unread;
 use crate::api::v1::parse;
 use crate::api::v1::problem::Code;
 

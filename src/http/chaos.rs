@@ -7,7 +7,7 @@ use utoipa::IntoParams;
 
 use super::body;
 use super::failure::{HandlerResult, HttpFailure};
-use super::gate::Caller;
+use super::middleware::Caller;
 use super::query;
 use super::state::Edge;
 use crate::api::v1::Instant;

@@ -10,13 +10,13 @@ use std::collections::BTreeSet;
 
 use super::body;
 use super::failure::{HandlerResult, HttpFailure};
-use super::gate::{self, Caller};
+use super::middleware::{self, Caller};
 use super::query;
 use super::state::Edge;
-use crate::api::v1::control::DoneReport;
+use crate::api::v1::commands::DoneReport;
 use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
 use crate::api::v1::problem::{Code, Problem};
-use crate::api::v1::shape::{FileText, SiteText};
+use crate::api::v1::text_patterns::{FileText, SiteText};
 use crate::keys::Role;
 
 /// The selection of files to list.
@@ -241,7 +241,7 @@ pub(super) async fn remove(
     match edge.backend.file_owner(&name) {
         Some(by) if !sight.shows(&by) => return Err(no_file(&name)),
         Some(by) if !sight.changes(&by) => {
-            return Err(gate::anothers(format!("the file {name:?}")));
+            return Err(middleware::anothers(format!("the file {name:?}")));
         }
         Some(_) | None => {}
     }

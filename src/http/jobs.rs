@@ -7,23 +7,23 @@ use actix_web::http::header::ContentType;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, get};
 use cospan_domain::ids::{JobId, KeyName, SiteName};
-use cospan_domain::job::state::Job;
+use cospan_domain::job::job_state::Job;
 use cospan_domain::units::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
-use super::backend::{ExplainPage, JobHistory};
+use super::control_plane_port::{ExplainPage, JobHistory};
 use super::failure::{HandlerResult, HttpFailure};
-use super::gate::{self, Caller};
+use super::middleware::{self, Caller};
 use super::query;
-use super::sites;
+use super::site_routes;
 use super::state::Edge;
-use crate::api::v1::control::StateName;
+use crate::api::v1::commands::StateName;
 use crate::api::v1::event::{EventReport, HistoryReport};
+use crate::api::v1::event_report::ComponentNames;
 use crate::api::v1::explain::ExplainReport;
-use crate::api::v1::happened::ComponentNames;
 use crate::api::v1::job::{JobPage, JobReport, JobRow};
-use crate::api::v1::shape::{KeyText, SiteText};
+use crate::api::v1::text_patterns::{KeyText, SiteText};
 
 /// Rows of a page, by default and at most.
 const PAGE: usize = 100;
@@ -129,7 +129,7 @@ impl Filter {
         if known.iter().any(|name| name == site.as_str()) || has_jobs() {
             return Ok(self);
         }
-        Err(sites::no_site(site, &known))
+        Err(site_routes::no_site(site, &known))
     }
 
     pub(super) fn lets_through(&self, job: &Job) -> bool {
@@ -234,7 +234,7 @@ pub(super) async fn find(edge: &Edge, caller: &Caller, id: JobId) -> Result<Arc<
     };
     match job {
         Some(job) if caller.reaches(&job.owner) => Ok(job),
-        Some(_) if caller.sees_rows() => Err(gate::anothers(format!("job {id}"))),
+        Some(_) if caller.sees_rows() => Err(middleware::anothers(format!("job {id}"))),
         Some(_) | None => Err(HttpFailure::no_job(id)),
     }
 }

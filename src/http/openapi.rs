@@ -8,16 +8,16 @@ use utoipa::{Modify, OpenApi};
 use utoipa_actix_web::AppExt;
 use utoipa_actix_web::service_config::ServiceConfig;
 
-use super::describe;
+use super::openapi_common;
 use super::{
-    accounts, chaos, files, health, jobs, orders, reading, reservations, shared_reservations,
-    sites, slots, store, stream, submit, trees, uploads,
+    change_stream, chaos, cost_report, files, health, job_commands, jobs, logs_and_outputs,
+    reservations, shared_reservations, site_routes, slots, store, submit, trees, uploads,
 };
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Cospan", description = "Runs one job on many clusters at once."),
-    components(schemas(reading::StreamName)),
+    components(schemas(logs_and_outputs::StreamName)),
     modifiers(&Keys),
     security(("key" = []))
 )]
@@ -40,30 +40,30 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     config
         .service(submit::submit)
         .service(jobs::list)
-        .service(accounts::list)
-        .service(orders::cancel)
-        .service(orders::freeze)
-        .service(orders::thaw)
-        .service(orders::release)
-        .service(orders::priority)
+        .service(cost_report::list)
+        .service(job_commands::cancel)
+        .service(job_commands::freeze)
+        .service(job_commands::thaw)
+        .service(job_commands::release)
+        .service(job_commands::priority)
         .service(jobs::show)
-        .service(orders::cancel_one)
+        .service(job_commands::cancel_one)
         .service(jobs::events)
         .service(jobs::explain)
-        .service(reading::logs)
-        .service(reading::output)
+        .service(logs_and_outputs::logs)
+        .service(logs_and_outputs::output)
         .service(trees::tree)
-        .service(sites::list)
-        .service(sites::show)
-        .service(sites::drain)
-        .service(sites::undrain)
-        .service(sites::freeze)
-        .service(sites::thaw)
-        .service(sites::reset)
-        .service(sites::maintenance)
-        .service(sites::end_maintenance)
-        .service(sites::force)
-        .service(sites::unforce)
+        .service(site_routes::list)
+        .service(site_routes::show)
+        .service(site_routes::drain)
+        .service(site_routes::undrain)
+        .service(site_routes::freeze)
+        .service(site_routes::thaw)
+        .service(site_routes::reset)
+        .service(site_routes::maintenance)
+        .service(site_routes::end_maintenance)
+        .service(site_routes::force)
+        .service(site_routes::unforce)
         .service(slots::list)
         .service(reservations::list)
         .service(reservations::show)
@@ -86,7 +86,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(uploads::abandon)
         .service(store::show)
         .service(store::export)
-        .service(stream::events)
+        .service(change_stream::events)
         .service(chaos::show)
         .service(chaos::begin)
         .service(chaos::stop)
@@ -101,13 +101,13 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 pub fn document() -> String {
     // A document has texts and numbers only, which can always be written.
     let mut document = serde_json::to_value(build()).unwrap_or_default();
-    describe::state_bounds(&mut document);
+    openapi_common::state_bounds(&mut document);
     format!("{document:#}")
 }
 
 fn build() -> Document {
     let app = App::new().into_utoipa_app().openapi(About::openapi());
     let (_, mut document) = app.configure(routes).split_for_parts();
-    describe::complete(&mut document);
+    openapi_common::complete(&mut document);
     document
 }

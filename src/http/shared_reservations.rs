@@ -7,20 +7,22 @@ use actix_web::{HttpMessage, HttpRequest, HttpResponse, get, post};
 use cospan_actors::api::command::ApiRequest;
 use cospan_actors::api::{ApiAnswer, ApiCommand, SiteOrder};
 use cospan_domain::ids::{ReservationName, SiteName};
-use cospan_domain::site::shared::SharedReservation;
+use cospan_domain::site::shared_reservation::SharedReservation;
 use cospan_domain::units::Timestamp;
 
 use super::body;
 use super::failure::{HandlerResult, HttpFailure};
-use super::gate::Caller;
+use super::middleware::Caller;
 use super::query;
-use super::sites::no_site;
+use super::site_routes::no_site;
 use super::state::Edge;
-use super::unread::Unread;
+use super::unread_bodies::Unread;
 use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::quantity::Instant;
-use crate::api::v1::shape::ReservationText;
-use crate::api::v1::shared::{SharedAccess, SharedDocument, SharedExtension, SharedReport};
+use crate::api::v1::shared_reservation::{
+    SharedAccess, SharedDocument, SharedExtension, SharedReport,
+};
+use crate::api::v1::text_patterns::ReservationText;
 
 pub(super) fn now() -> Timestamp {
     Instant::from(SystemTime::now()).0

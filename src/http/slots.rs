@@ -6,22 +6,22 @@ use actix_web::web::Data;
 use actix_web::{HttpRequest, get};
 use cospan_actors::api::StartsToCompute;
 use cospan_domain::ids::SiteName;
-use cospan_domain::reserve::{EqualParts, StartWindow};
+use cospan_domain::reservation::{EqualParts, StartWindow};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use serde::Deserialize;
 
 use super::failure::{HandlerResult, HttpFailure};
-use super::gate::Caller;
 use super::jobs::{json, written};
+use super::middleware::Caller;
 use super::query::{self, wrong};
-use super::sites::no_site;
+use super::site_routes::no_site;
 use super::state::Edge;
-use crate::api::v1::moment::Moment;
 use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::quantity::{Instant, Length};
-use crate::api::v1::shape::SiteText;
 use crate::api::v1::slots::SlotsReport;
+use crate::api::v1::text_patterns::SiteText;
+use crate::api::v1::time::Moment;
 
 /// Windows of each site, by default and at most.
 const WINDOWS: usize = 20;

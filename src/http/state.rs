@@ -8,17 +8,17 @@ use prometheus::Registry;
 use tokio::sync::watch;
 
 use super::access::AccessTable;
-use super::backend::Backend;
-use super::desk::WorkDesk;
+use super::control_plane_port::Backend;
 use super::dry_run::DryRuns;
 use super::failure::HttpFailure;
-use super::gate::Caller;
-use super::hub::RecentChanges;
-use super::meter::FailureMeter;
-use super::metrics::HttpMetrics;
-use super::settings::HttpSettings;
-use super::streams::{OpenStream, Streams};
-use super::turns::SubmissionTurns;
+use super::http_metrics::HttpMetrics;
+use super::http_settings::HttpSettings;
+use super::keyless_rate::FailureMeter;
+use super::middleware::Caller;
+use super::recent_changes::RecentChanges;
+use super::slow_requests::WorkDesk;
+use super::stream_limits::{OpenStream, Streams};
+use super::submission_turns::SubmissionTurns;
 use crate::keys::KeyRing;
 use crate::uploads::Uploads;
 

@@ -6,7 +6,7 @@ use actix_web::{HttpResponse, get};
 use futures_util::StreamExt;
 
 use super::failure::{HandlerResult, HttpFailure};
-use super::gate::Caller;
+use super::middleware::Caller;
 use super::state::Edge;
 use crate::api::v1::store::StoreReport;
 

@@ -9,30 +9,30 @@ use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, post};
 use cospan_actors::api::command::ApiRequest;
 use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, SubmittedJob};
-use cospan_domain::acquire::ReservationTerms;
+use cospan_domain::acquisition::ReservationTerms;
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, LogicalName};
+use cospan_domain::job::job_state::Idempotency;
 use cospan_domain::job::spec::{Collect, ComponentSpec, JobSpec};
-use cospan_domain::job::state::Idempotency;
 use cospan_domain::queue::Asking;
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
-use super::backend::{Backend, ExplainPage};
 use super::body;
+use super::control_plane_port::{Backend, ExplainPage};
 use super::dry_run::DryRun;
 use super::failure::{HandlerResult, HttpFailure};
 use super::files::{self, Sight};
-use super::gate::Caller;
+use super::http_settings::HttpSettings;
+use super::middleware::Caller;
 use super::query;
-use super::repeated::{self, RequestedSpec};
-use super::settings::HttpSettings;
 use super::state::Edge;
-use super::turns::{self, SubmissionTurn};
-use super::unread::Unread;
+use super::submission_cache::{self, RequestedSpec};
+use super::submission_turns::{self, SubmissionTurn};
+use super::unread_bodies::Unread;
 use crate::api::v1::document::JobDocument;
 use crate::api::v1::job::{CheckedReport, SubmissionBody, SubmissionReport, SubmittedReport};
 use crate::api::v1::problem::{Code, Problem};
-use crate::api::v1::shape::RequestKeyText;
+use crate::api::v1::text_patterns::RequestKeyText;
 use crate::keys::Role;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -95,7 +95,7 @@ pub(super) async fn submit(
         return Err(failure);
     }
     // Before the body is read: a request that waits for its turn takes no memory here.
-    let turn = if turns::may_be_large(&request) {
+    let turn = if submission_turns::may_be_large(&request) {
         Some(edge.turns.of(caller.name()).await)
     } else {
         None
@@ -133,7 +133,7 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResul
     let waiting_edge = edge.clone();
     let backend = edge.backend.clone();
     let by = caller.name().clone();
-    let is_large = turns::is_large(&body.bytes);
+    let is_large = submission_turns::is_large(&body.bytes);
     let _turn = match body.turn.take() {
         None if is_large => Some(edge.turns.of(&by).await),
         turn => turn,
@@ -306,7 +306,7 @@ fn specs(
     is_array: bool,
     settings: &HttpSettings,
 ) -> Result<Vec<(usize, RequestedSpec)>, HttpFailure> {
-    if !is_array && let Some(asked) = repeated::known(bytes) {
+    if !is_array && let Some(asked) = submission_cache::known(bytes) {
         return Ok(vec![(0, asked)]);
     }
     let mut specs = Vec::new();
@@ -333,7 +333,7 @@ fn specs(
         // Times may be relative to the time of reading.
         && asked.spec.run.reservation.is_none()
     {
-        repeated::remember(bytes, asked);
+        submission_cache::remember(bytes, asked);
     }
     Ok(specs)
 }

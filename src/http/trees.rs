@@ -4,18 +4,18 @@ use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, get};
 use cospan_actors::api::ApiRefusal;
 use cospan_domain::ids::RelPath;
-use cospan_domain::job::state::Job;
+use cospan_domain::job::job_state::Job;
 use serde::Deserialize;
 
-use super::backend::ListOrder;
+use super::control_plane_port::ListOrder;
 use super::failure::{HandlerResult, HttpFailure};
-use super::gate::Caller;
 use super::jobs;
+use super::logs_and_outputs::{attempt_of, component_of, not_left};
+use super::middleware::Caller;
 use super::query;
-use super::reading::{attempt_of, component_of, not_left};
 use super::state::Edge;
 use crate::api::v1::problem::{Code, Problem};
-use crate::api::v1::shape::{ComponentText, PathText};
+use crate::api::v1::text_patterns::{ComponentText, PathText};
 use crate::api::v1::tree::TreeReport;
 
 /// The attempt whose directory to list.

@@ -11,11 +11,11 @@ use serde::Deserialize;
 use super::body;
 use super::failure::{HandlerResult, HttpFailure};
 use super::files::{Sight, other_content, taken};
-use super::gate::Caller;
-use super::landing::{self, Landed};
+use super::middleware::Caller;
 use super::query;
 use super::state::Edge;
-use crate::api::v1::control::DoneReport;
+use super::upload_delivery::{self, Landed};
+use crate::api::v1::commands::DoneReport;
 use crate::api::v1::file::FileReport;
 use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::upload::{FILE_NAME_MAX, UploadPage, UploadReport, UploadRequest, UploadState};
@@ -133,7 +133,7 @@ pub(super) async fn begin(
         replace: asked.replace,
         ..record
     };
-    let upload = landing::blocking(&edge, move |uploads| uploads.begin(record)).await?;
+    let upload = upload_delivery::blocking(&edge, move |uploads| uploads.begin(record)).await?;
     Ok(HttpResponse::Created().json(report(&edge, &upload)?))
 }
 
@@ -332,7 +332,7 @@ pub(super) async fn append(
     // No request waits with a piece in memory: many of them would fill it.
     let turn = upload.turn.clone().try_lock_owned().map_err(|_| busy())?;
     let kept = upload.clone();
-    landing::blocking(&edge, move |uploads| {
+    upload_delivery::blocking(&edge, move |uploads| {
         // Even if the client has gone meanwhile, the next request comes after this one.
         let _turn = turn;
         uploads.append(&kept, asked.offset, &bytes)
@@ -356,7 +356,7 @@ pub(super) async fn append(
 #[post("/v1/uploads/{id}/complete")]
 pub(super) async fn complete(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
     let upload = find(&edge, &caller, &id)?;
-    match landing::land(&edge, &upload).await? {
+    match upload_delivery::land(&edge, &upload).await? {
         Landed::Done(file) => Ok(HttpResponse::Ok().json(file)),
         Landed::UnderWay => Ok(HttpResponse::Accepted().json(report(&edge, &upload)?)),
     }
@@ -378,7 +378,7 @@ pub(super) async fn abandon(edge: Data<Edge>, caller: Caller, id: Path<String>) 
         let detail = "the upload is complete";
         return Err(Problem::new(Code::Conflict, detail).remedy(remedy).into());
     }
-    landing::blocking(&edge, move |uploads| {
+    upload_delivery::blocking(&edge, move |uploads| {
         let _turn = turn;
         if record.touched.is_empty() {
             uploads.forget(&upload)

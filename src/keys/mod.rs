@@ -11,10 +11,10 @@
 //! Deliberately absent: passwords, and keys that the server could show again.
 
 mod directory;
+mod loaded_keys;
 mod private;
-mod ring;
 mod role;
-mod seal;
+mod seal_secret;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -22,9 +22,9 @@ mod token;
 use std::path::PathBuf;
 
 pub use directory::{FIRST_KEY, KeyDirectory, KeyInfo};
-pub use ring::{KeyRing, Member};
+pub use loaded_keys::{KeyRing, Member};
 pub use role::{Role, Roles};
-pub use seal::seal;
+pub use seal_secret::seal;
 use thiserror::Error;
 pub use token::SecretToken;
 

@@ -6,8 +6,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::error::QuickstartError;
 use super::processes;
+use super::quickstart_error::QuickstartError;
 use crate::file_system::is_in_memory;
 use crate::keys::KeyDirectory;
 

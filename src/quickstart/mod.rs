@@ -4,27 +4,27 @@
 //! death of a site is its own doing.
 
 mod demo_directory;
-mod error;
-mod follow;
-mod journey;
+mod demo_job;
+mod demo_server;
+mod demo_steps;
+mod follow_job;
+mod job_steps;
+mod narrator;
 mod processes;
-mod report;
-mod server;
-mod story;
-mod tell;
+mod quickstart_error;
+mod quickstart_report;
 pub mod testbed;
-mod work;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use error::QuickstartError;
-pub use report::QuickstartReport;
+pub use quickstart_error::QuickstartError;
+pub use quickstart_report::QuickstartReport;
 
 use demo_directory::{DemoDirectory, LocalSites};
-use server::DemoShared;
-use story::QuickstartStory;
-use tell::Teller;
+use demo_server::DemoShared;
+use demo_steps::QuickstartStory;
+use narrator::Teller;
 
 use crate::signals;
 use crate::terminal;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::demands::Demands;
-use super::whole::ScriptStart;
+use super::component_demands::Demands;
+use super::job_options::ScriptStart;
 use super::{Script, ScriptError};
 
 const LAUNCHER: &str = include_str!("launch.sh");

@@ -6,16 +6,16 @@
 //! (`launch.sh`), which puts it beside the work directory and replaces itself by it, so that the
 //! kernel reads its first line as always.
 
-mod arity;
-mod demands;
+mod component_demands;
+mod getopt;
+mod job_options;
 mod launch;
 mod lines;
+mod option_table;
 mod options;
-mod table;
 #[cfg(test)]
 mod tests;
 mod values;
-mod whole;
 
 use cospan_domain::units::DurationMs;
 
@@ -93,11 +93,11 @@ pub(crate) fn read(script: &Script<'_>, around: Around<'_>) -> Result<Translated
     launch::check(script)?;
     lines::check_foreign(script.text)?;
     let (components, mut notes) = options::of_script(script.text)?;
-    let whole = whole::read(script, &components, around, &mut notes)?;
+    let whole = job_options::read(script, &components, around, &mut notes)?;
     let mut job = whole.document;
     let count = components.len();
     for (index, options) in components.iter().enumerate() {
-        let demands = demands::of(options)?;
+        let demands = component_demands::of(options)?;
         let name = if count == 1 {
             "batch".to_owned()
         } else {

@@ -1,9 +1,9 @@
 //! The options of a script, by component.
 
 use super::ScriptError;
-use super::arity::{self, GivenOption};
+use super::getopt::{self, GivenOption};
 use super::lines;
-use super::table::Meaning;
+use super::option_table::Meaning;
 
 /// The options of one component, in the order in which they were given.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +25,7 @@ pub(super) fn of_script(text: &str) -> Result<ScriptDemands, ScriptError> {
     let mut notes = Vec::new();
     let mut read = Vec::with_capacity(components.len());
     for words in &components {
-        let given = arity::read(words)?;
+        let given = getopt::read(words)?;
         for one in &given {
             match one.known.meaning {
                 Meaning::Refused(remedy) => {

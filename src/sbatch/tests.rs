@@ -189,21 +189,25 @@ fn slurm_gets_what_only_it_understands_and_the_shape() {
 
 #[test]
 fn sites_under_slurm_take_every_option_that_is_passed_on() {
-    for known in table::TABLE.iter().filter(|known: &&table::SbatchOption| {
-        known.meaning == table::Meaning::Passed || demands::BOTH.contains(&known.name)
-    }) {
+    for known in option_table::TABLE
+        .iter()
+        .filter(|known: &&option_table::SbatchOption| {
+            known.meaning == option_table::Meaning::Passed
+                || component_demands::BOTH.contains(&known.name)
+        })
+    {
         for value in [None, Some("x".to_owned())] {
-            let given = arity::GivenOption {
+            let given = getopt::GivenOption {
                 line: 1,
                 known,
                 value,
             };
             let is_whole = match known.takes {
-                arity::OptionArity::Value => given.value.is_some(),
-                arity::OptionArity::Perhaps => true,
-                arity::OptionArity::Nothing => given.value.is_none(),
+                getopt::OptionArity::Value => given.value.is_some(),
+                getopt::OptionArity::Perhaps => true,
+                getopt::OptionArity::Nothing => given.value.is_none(),
             };
-            let passed = cospan_sites::slurm::passed_on(&given.word().into());
+            let passed = cospan_sites::slurm_site::passed_on(&given.word().into());
             assert!(!is_whole || passed.is_ok(), "{passed:?}");
         }
     }
@@ -212,7 +216,7 @@ fn sites_under_slurm_take_every_option_that_is_passed_on() {
 #[test]
 fn the_book_tells_of_every_option() {
     let page = include_str!("../../docs/src/guide/sbatch.md");
-    for known in table::TABLE {
+    for known in option_table::TABLE {
         let told = ["`", ","]
             .iter()
             .any(|end| page.contains(&format!("`--{}{end}", known.name)))
@@ -461,7 +465,7 @@ fn arguments_of_the_script_come_last_and_as_they_are() {
 
 /// Beginnings of option lines that are right, and pieces that may not be.
 fn anything() -> impl Strategy<Value = String> {
-    let names = table::TABLE
+    let names = option_table::TABLE
         .iter()
         .map(|known| known.name)
         .collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 //! Values of options, parsed as `sbatch` parses them.
 
 use cospan_domain::units::Bytes;
-pub(super) use cospan_sites::slurm::time;
+pub(super) use cospan_sites::slurm_site::time;
 
 use crate::api::v1::runner::SignalName;
 

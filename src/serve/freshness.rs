@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use cospan_actors::api::command::ApiRequest;
 use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, Submission};
-use cospan_actors::information::NoteStamp;
-use cospan_domain::catalogue::state::{CatalogueEntry, FileStamp};
+use cospan_actors::catalogue::NoteStamp;
+use cospan_domain::catalogue::file_state::{CatalogueEntry, FileStamp};
 use cospan_domain::ids::{LogicalName, RelPath, SiteName};
-use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::file_place::FilePlace;
 use tracing::{info, warn};
 
 /// Longest wait for a site to examine a file: then its content is unknown, and copies are checked

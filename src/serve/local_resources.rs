@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cospan_domain::ids::SiteName;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::Bytes;
-use cospan_sites::local::machine::{MachineFacts, room_for};
+use cospan_sites::local_site::machine::{MachineFacts, room_for};
 use tracing::{info, warn};
 
 use crate::config::Config;

@@ -1,26 +1,26 @@
 //! `cospan serve`: ties the control plane to this process, its files, its addresses and its
 //! signals. The order matters: whatever can be refused is refused before anything has started.
 
-mod backend;
-mod disk;
-mod divided;
-mod explained;
+mod configured_links;
+mod disk_space;
+mod division_text;
+mod explanation;
 mod freshness;
-mod last_words;
-mod links;
+mod http_backend;
+mod job_memory;
 mod local_links;
 mod local_resources;
-mod promised;
 mod read_only;
+mod read_stderr_tail;
 mod records;
-mod registry;
-mod room;
-pub(crate) mod running;
-pub(crate) mod settings;
-pub(crate) mod signals;
-mod sited;
-mod verdicts;
-mod waits;
+mod reservation_text;
+pub(crate) mod server_file;
+pub(crate) mod server_signals;
+pub(crate) mod settings_from_config;
+mod site_kinds;
+mod site_queue_text;
+mod site_report;
+mod verdict_report;
 mod webhook;
 
 use std::net::SocketAddr;
@@ -28,10 +28,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cospan_actors::actor_context::SharedParts;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::clock::{Clock, SteadyClock, SystemClock};
 use cospan_actors::metrics::Metrics;
-use cospan_actors::shared::SharedParts;
 use cospan_actors::wiring;
 use cospan_sites::exec::ssh::SshExec;
 use cospan_sites::port::{Site, SiteError};
@@ -46,17 +46,17 @@ use crate::chaos::{self, ChaosMetrics, Handles, Rehearsals};
 use crate::client::ServerAddress;
 use crate::config::Config;
 use crate::data_directory::{self, DataDirectoryError};
-use crate::http::backend::Backend;
+use crate::http::control_plane_port::Backend;
 use crate::http::{BindError, Bound, Edge, HttpSettings, RunningServer};
 use crate::keys::{KeyDirectory, KeyError, KeyRing};
-use crate::roots;
-use backend::Served;
-pub use disk::register as register_disk;
+use crate::site_roots;
+pub use disk_space::register as register_disk;
+use http_backend::Served;
 use read_only::{ReadOnly, TooLarge};
 use records::FoundRecords;
-use registry::Sites;
-use running::{RunningProcess, RunningSign};
-use signals::SignalQueue;
+use server_file::{RunningProcess, RunningSign};
+use server_signals::SignalQueue;
+use site_kinds::Sites;
 use webhook::Webhook;
 
 /// Exit code when the control plane cannot continue; a service manager restarts it.
@@ -99,7 +99,7 @@ struct Started {
 
 /// Path of the store, and the options to open it with.
 pub fn store_options(config: &Config, data: &Path) -> (PathBuf, cospan_storage::StoreOptions) {
-    settings::store(config, data)
+    settings_from_config::store(config, data)
 }
 
 /// Serves until a signal, or a fault that the process cannot survive. `reread` is called at SIGHUP,
@@ -113,10 +113,10 @@ pub(crate) fn serve(
     mut signals: SignalQueue,
     reread: impl Fn(),
 ) -> Result<(), ServeError> {
-    let http = settings::http(config, data);
+    let http = settings_from_config::http(config, data);
     let bound = Bound::bind(&http)?;
     data_directory::check(data)?;
-    let wrong = roots::wrong(config, data);
+    let wrong = site_roots::wrong(config, data);
     if !wrong.is_empty() {
         return Err(ServeError::Roots(
             wrong.iter().map(ToString::to_string).collect(),
@@ -177,26 +177,27 @@ async fn start(
     let metrics = Arc::new(Metrics::new(&registry)?);
     register_process(&registry)?;
     register_disk(&registry, data.to_owned())?;
-    let (path, options) = settings::store(config, data);
+    let (path, options) = settings_from_config::store(config, data);
     let (sink, reports) = wiring::report_channel();
-    if let Some(given) = room::beyond(config) {
-        let most = room::most(config);
+    if let Some(given) = job_memory::beyond(config) {
+        let most = job_memory::most(config);
         warn!(%given, %most, "limits.max_job_memory is more than this server could start on again; it takes no more than the most");
     }
-    let (opened, view, remains) = match records::open(&path, &options, sink, room::most(config))? {
-        FoundRecords::All(opened, view, remains) => (opened, *view, remains),
-        FoundRecords::TooLarge(opened, found) => {
-            return read_only(
-                opened,
-                found,
-                options.engine.as_str(),
-                (bound, keys, http),
-                registry,
-            );
-        }
-    };
+    let (opened, view, remains) =
+        match records::open(&path, &options, sink, job_memory::most(config))? {
+            FoundRecords::All(opened, view, remains) => (opened, *view, remains),
+            FoundRecords::TooLarge(opened, found) => {
+                return read_only(
+                    opened,
+                    found,
+                    options.engine.as_str(),
+                    (bound, keys, http),
+                    registry,
+                );
+            }
+        };
     let seal = crate::keys::seal(data, view.next_id)?;
-    let Sites { sites, connections } = registry::sites(config, data, seal, opened.instance)
+    let Sites { sites, connections } = site_kinds::sites(config, data, seal, opened.instance)
         .await
         .map_err(ServeError::Sites)?;
     let config = &local_links::completed(config);
@@ -206,7 +207,7 @@ async fn start(
     let parts = SharedParts {
         clock: SteadyClock::of_machine(),
         seed: seed(),
-        settings: settings::actors(config)?,
+        settings: settings_from_config::actors(config)?,
         instance: opened.instance,
         former: opened.former,
         epoch: opened.epoch,
@@ -226,7 +227,12 @@ async fn start(
     let plane = wiring::start(parts, remains, reports);
     known.send_replace(Some(plane.clone()));
     let rehearsals = match faults {
-        Some(faults) => Rehearsals::new(plane.clone(), faults, settings::chaos(config), strikes),
+        Some(faults) => Rehearsals::new(
+            plane.clone(),
+            faults,
+            settings_from_config::chaos(config),
+            strikes,
+        ),
         None => Rehearsals::off(),
     };
     let served = Arc::new(Served::new(
@@ -347,7 +353,7 @@ async fn stop(started: Started) {
 mod tests {
     use cospan_domain::ids::SiteName;
     use cospan_domain::resources::Resources;
-    use cospan_sites::local::{LocalConfig, LocalSite};
+    use cospan_sites::local_site::{LocalConfig, LocalSite};
 
     use super::*;
 

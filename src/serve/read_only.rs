@@ -8,10 +8,10 @@ use cospan_actors::api::{
     ApiAnswer, ApiCommand, ApiRefusal, FreeLater, StartOverview, StartsToCompute, Submission, View,
 };
 use cospan_domain::ids::{JobId, KeyName, LogicalName, SiteName};
-use cospan_domain::job::state::Job;
-use cospan_domain::reserve::{EqualParts, StartWindow};
+use cospan_domain::job::job_state::Job;
+use cospan_domain::reservation::{EqualParts, StartWindow};
 use cospan_domain::units::{Bytes, DurationMs};
-use cospan_sites::files::listing::Listing;
+use cospan_sites::files::tree_pieces::Listing;
 use cospan_sites::port::UploadStep;
 use cospan_storage::Opened;
 
@@ -21,7 +21,7 @@ use crate::api::v1::file::{FilePage, FileReport};
 use crate::api::v1::site::{LinkReport, NeedsReport, SiteList};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
-use crate::http::backend::{
+use crate::http::control_plane_port::{
     Backend, Changes, ExplainPage, JobFacts, JobHistory, ListOrder, Pieces, ReadOrder, ServedPiece,
 };
 

@@ -8,7 +8,7 @@ use actix_web::web::Bytes;
 use cospan_actors::api::{ApiRefusal, View};
 use cospan_actors::journal::view_of;
 use cospan_domain::ids::{Epoch, InstanceId, JobId};
-use cospan_domain::job::state::Job;
+use cospan_domain::job::job_state::Job;
 use cospan_domain::units;
 use cospan_storage::export::export_journal;
 use cospan_storage::port::{Journal, Key, Sink, StoreError};
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tracing::info;
 
 use super::read_only::TooLarge;
-use crate::http::backend::{JobHistory, Pieces};
+use crate::http::control_plane_port::{JobHistory, Pieces};
 
 /// The result of reading a store.
 pub(super) enum FoundRecords {

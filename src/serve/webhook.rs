@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use cospan_actors::api::ControlPlane;
 use cospan_actors::notifier::{Messenger, Notice};
-use cospan_domain::job::state::{Job, JobPhase, NoticeKind, StartNotice};
+use cospan_domain::job::job_state::{Job, JobPhase, NoticeKind, StartNotice};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::last_words;
+use super::read_stderr_tail;
 use crate::api::v1::Instant;
 use crate::api::v1::job::JobRow;
-use crate::api::v1::last_words::LastWordsReport;
+use crate::api::v1::stderr_tail::LastWordsReport;
 
 /// Posts notifications.
 pub(super) struct Webhook {
@@ -73,7 +73,7 @@ async fn last_words_of(
         .ok()
         .and_then(|plane| plane.clone());
     match plane {
-        Some(plane) => last_words::of(&plane, job).await,
+        Some(plane) => read_stderr_tail::of(&plane, job).await,
         None => Vec::new(),
     }
 }
@@ -155,7 +155,7 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::Arc;
 
-    use cospan_domain::site::state::{Notification, NotificationId, NotificationKind};
+    use cospan_domain::site::site_state::{Notification, NotificationId, NotificationKind};
     use cospan_domain::units::Timestamp;
 
     use super::*;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cospan_domain::ids::{AttemptTag, Round, SiteName};
 use cospan_domain::units::Timestamp;
 use cospan_simulator::experiment::AttemptKey;
-use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
 
 use super::report::{AttemptRow, Bar, LoadKind};
 

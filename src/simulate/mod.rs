@@ -9,22 +9,22 @@
 //! each, [`report`] makes tables, figures and a page of them.
 
 mod attempts;
-mod flexco;
+mod build_experiment;
+mod flexco_study;
 pub mod grid;
-mod observe;
-mod once;
+mod random_streams;
 pub mod report;
-mod reservations;
-mod rivals;
-mod settings;
-mod streams;
-mod study;
+mod reserving_jobs;
+mod rival_policies;
+mod run_record;
+mod runs;
+mod simulated_settings;
+mod single_run;
 pub mod workload;
-mod world;
 
-pub use flexco::FLEXCO;
-pub use once::{Notes, SimulateError};
-pub use reservations::ReservationWorkload;
-pub use rivals::{Copies, RIVALS, Rival};
-pub use settings::settings;
-pub use study::{RunName, Study, Variant, Watcher, run};
+pub use flexco_study::FLEXCO;
+pub use reserving_jobs::ReservationWorkload;
+pub use rival_policies::{Copies, RIVALS, Rival};
+pub use runs::{RunName, Study, Variant, Watcher, run};
+pub use simulated_settings::settings;
+pub use single_run::{Notes, SimulateError};

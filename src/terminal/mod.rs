@@ -5,8 +5,8 @@
 //! Our own colours are sealed with a number that nobody else knows, which distinguishes them from
 //! the same bytes in text of others.
 
-pub(crate) mod log;
-mod seen;
+pub(crate) mod log_format;
+mod visible_text;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IsTerminal, Write};
@@ -15,8 +15,8 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
 
-use seen::{Layout, Styles, write_seen};
-pub(crate) use seen::{is_hidden, json, one_line, yaml};
+use visible_text::{Layout, Styles, write_seen};
+pub(crate) use visible_text::{is_hidden, json, one_line, yaml};
 
 /// The beginning of our own sequences.
 static SEAL: LazyLock<String> = LazyLock::new(|| {
@@ -104,7 +104,7 @@ impl<W: Write> Printer<W> {
             self.to.write_all(seen.as_bytes())?;
         } else {
             self.to
-                .write_all(&seen::without_sealed(bytes, SEAL.as_bytes()))?;
+                .write_all(&visible_text::without_sealed(bytes, SEAL.as_bytes()))?;
         }
         self.to.flush()
     }
@@ -122,13 +122,13 @@ impl<W: Write> Printer<W> {
             if is_begun && chunks.peek().is_none() {
                 self.begun = invalid.to_vec();
             } else {
-                seen::write_bytes(seen, invalid);
+                visible_text::write_bytes(seen, invalid);
             }
         }
     }
 
     fn end_begun(&mut self, seen: &mut String) {
-        seen::write_bytes(seen, &std::mem::take(&mut self.begun));
+        visible_text::write_bytes(seen, &std::mem::take(&mut self.begun));
     }
 }
 

@@ -7,11 +7,11 @@
 //!
 //! Calls block as long as the file system does.
 
-mod disk;
-mod error;
-mod record;
 #[cfg(test)]
 mod tests;
+mod upload_error;
+mod upload_files;
+mod upload_record;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,8 +24,8 @@ use std::time::{Duration, SystemTime};
 use cospan_domain::ids::{Digest, SiteName};
 use tokio::sync::{Mutex as Turns, Semaphore};
 
-pub use error::UploadError;
-pub use record::Record;
+pub use upload_error::UploadError;
+pub use upload_record::Record;
 
 /// Bytes that stay free on the disk of the data directory: the store lies there as well.
 const SPARE_BYTES: u64 = 256 << 20;
@@ -100,7 +100,7 @@ impl Uploads {
         let found = settings
             .directory
             .as_deref()
-            .map(disk::found)
+            .map(upload_files::found)
             .unwrap_or_default();
         let known = found
             .into_iter()
@@ -138,7 +138,7 @@ impl Uploads {
             .values()
             .find(|upload| locked(&upload.record).goes_on_as(&announced));
         if let Some(upload) = alike {
-            let part = disk::open_part(directory, &locked(&upload.record).id)?;
+            let part = upload_files::open_part(directory, &locked(&upload.record).id)?;
             // The client means to continue: the upload must not become stale now.
             part.set_modified(SystemTime::now())?;
             return Ok(upload.clone());
@@ -146,9 +146,9 @@ impl Uploads {
         self.has_room(directory, &known, &announced)?;
         cospan_durable::make_directory(directory)?;
         let id = announced.id.clone();
-        disk::make_part(directory, &id)?;
+        upload_files::make_part(directory, &id)?;
         if let Err(error) = announced.save(directory) {
-            disk::remove(&disk::part(directory, &id))?;
+            upload_files::remove(&upload_files::part(directory, &id))?;
             return Err(UploadError::from(error));
         }
         let upload = Upload::new(announced);
@@ -201,7 +201,7 @@ impl Uploads {
         if files >= quota_files {
             return Err(UploadError::TooMany { most: quota_files });
         }
-        let free = disk::free_bytes(directory)?.saturating_sub(promised);
+        let free = upload_files::free_bytes(directory)?.saturating_sub(promised);
         if size > free {
             return Err(UploadError::DiskFull { size, free });
         }
@@ -216,7 +216,7 @@ impl Uploads {
         match record.placed {
             Some(_) => Ok(record.size_bytes),
             None if record.given_up => Err(UploadError::GivenUp),
-            None => Ok(std::fs::metadata(disk::part(self.directory()?, &record.id))?.len()),
+            None => Ok(std::fs::metadata(upload_files::part(self.directory()?, &record.id))?.len()),
         }
     }
 
@@ -238,7 +238,7 @@ impl Uploads {
                 size: record.size_bytes,
             });
         }
-        let file = disk::open_part(self.directory()?, &record.id)?;
+        let file = upload_files::open_part(self.directory()?, &record.id)?;
         let written = file
             .write_all_at(bytes, offset)
             .and_then(|()| file.sync_data());
@@ -255,7 +255,7 @@ impl Uploads {
     /// # Errors
     /// They cannot be read.
     pub fn read(&self, record: &Record, offset: u64, most: usize) -> Result<Vec<u8>, UploadError> {
-        let file = File::open(disk::part(self.directory()?, &record.id))?;
+        let file = File::open(upload_files::part(self.directory()?, &record.id))?;
         let mut bytes = vec![0; most];
         let mut read = 0;
         while read < most {
@@ -273,7 +273,7 @@ impl Uploads {
     /// # Errors
     /// They cannot be read.
     pub fn digest(&self, record: &Record) -> Result<Digest, UploadError> {
-        let mut file = File::open(disk::part(self.directory()?, &record.id))?;
+        let mut file = File::open(upload_files::part(self.directory()?, &record.id))?;
         let mut hasher = blake3::Hasher::new();
         let mut piece = vec![0; 1 << 20];
         loop {
@@ -304,7 +304,7 @@ impl Uploads {
         if is_open {
             Ok(())
         } else {
-            Ok(disk::remove(&disk::part(directory, &id))?)
+            Ok(upload_files::remove(&upload_files::part(directory, &id))?)
         }
     }
 
@@ -323,8 +323,8 @@ impl Uploads {
     pub fn forget(&self, upload: &Upload) -> Result<(), UploadError> {
         let directory = self.directory()?;
         let id = upload.record().id;
-        disk::remove(&disk::part(directory, &id))?;
-        disk::remove(&directory.join(format!("{id}.json")))?;
+        upload_files::remove(&upload_files::part(directory, &id))?;
+        upload_files::remove(&directory.join(format!("{id}.json")))?;
         cospan_durable::sync_directory(directory)?;
         // Tasks that still hold it see that it is over.
         locked(&upload.record).given_up = true;
@@ -337,7 +337,7 @@ impl Uploads {
         let Some(directory) = &self.settings.directory else {
             return false;
         };
-        let touched = std::fs::metadata(disk::part(directory, &record.id));
+        let touched = std::fs::metadata(upload_files::part(directory, &record.id));
         match touched.and_then(|part| part.modified()) {
             Ok(at) => at.elapsed().is_ok_and(|age| age > self.settings.keep),
             // The bytes that had arrived are gone.

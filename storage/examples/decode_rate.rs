@@ -13,11 +13,11 @@ use std::time::Instant;
 
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentName, Digest, JobId, KeyName, LogicalName, RelPath, Round};
+use cospan_domain::job::job_state::{Component, Job, JobPhase, Setbacks};
 use cospan_domain::job::spec::{
     ComponentSpec, Executable, FileRef, Input, JobSpec, OnUnreachable, Priority, Program,
     RequestType,
 };
-use cospan_domain::job::state::{Component, Job, JobPhase, Setbacks};
 use cospan_domain::placed::{ContentSource, Placement};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{Epoch, InstanceId};
 
-use crate::engine::EngineReader;
-use crate::floor::{FoundStore, KnownFloor};
-use crate::found;
-use crate::meta::{self, EPOCH_KEY, INSTANCE_KEY};
+use crate::engine_port::EngineReader;
 use crate::open::{EngineKind, KeptFloor, LockedDirectory, Marker, StoreOptions, guarded, known};
 use crate::port::{StoreError, Stored};
-use crate::reading;
 use crate::record::Loader;
+use crate::scans;
+use crate::store_floor::{FoundStore, KnownFloor};
+use crate::store_totals::{self, EPOCH_KEY, INSTANCE_KEY};
+use crate::take_over;
 
 /// The result of a check.
 #[derive(Debug, Default)]
@@ -132,11 +132,11 @@ impl Wreck {
             Ok(marker) => known(&self.directory, marker, kept)?,
             Err(_) => KnownFloor::default(),
         };
-        let Some(format) = found::read_format(&*self.reader, &self.place)? else {
+        let Some(format) = take_over::read_format(&*self.reader, &self.place)? else {
             return known.demand(&self.place, FoundStore::Empty);
         };
-        let (ledger, tally) = found::verify(&*self.reader, format, &mut |_| {})?;
-        let epoch = found::read_epoch(&*self.reader)?;
+        let (ledger, tally) = take_over::verify(&*self.reader, format, &mut |_| {})?;
+        let epoch = take_over::read_epoch(&*self.reader)?;
         known.demand(
             &self.place,
             FoundStore::Reached(tally.at(epoch, ledger.seq)),
@@ -145,13 +145,13 @@ impl Wreck {
 
     /// Returns instance and epoch of the store, as far as they can be read.
     pub(crate) fn identity(&self) -> (InstanceId, Epoch) {
-        let own = |key| guarded(&self.place, || reading::read_own(&*self.reader, key)).ok();
+        let own = |key| guarded(&self.place, || scans::read_own(&*self.reader, key)).ok();
         let marker = self.marker.as_ref().ok();
         let instance = own(INSTANCE_KEY)
-            .and_then(|value| meta::parse_text(INSTANCE_KEY, &value).ok())
+            .and_then(|value| store_totals::parse_text(INSTANCE_KEY, &value).ok())
             .or(marker.map(|marker| marker.instance));
         let epoch = own(EPOCH_KEY)
-            .and_then(|value| meta::parse_text(EPOCH_KEY, &value).ok())
+            .and_then(|value| store_totals::parse_text(EPOCH_KEY, &value).ok())
             .max(marker.map(|marker| marker.epoch));
         (
             instance.unwrap_or(InstanceId::from_random(0)),
@@ -164,6 +164,6 @@ impl Wreck {
         &self,
         visit: &mut dyn FnMut(Result<Stored, StoreError>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        guarded(&self.place, || reading::examine(&*self.reader, b"", visit))
+        guarded(&self.place, || scans::examine(&*self.reader, b"", visit))
     }
 }

@@ -117,7 +117,7 @@ impl<'a> Writer<'a> {
         };
         writer.line(&Header {
             cospan_export: STREAM,
-            format: crate::meta::FORMAT,
+            format: crate::store_totals::FORMAT,
             instance: instance.to_string(),
             epoch: epoch.0,
         })?;

@@ -10,16 +10,16 @@ use std::path::Path;
 use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
 use thiserror::Error;
 
-use crate::engine::{Engine, Writes};
+use crate::engine_port::{Engine, Writes};
 use crate::envelope;
 use crate::export::{ExportEnd, ExportLine, Header, STREAM};
-use crate::floor::JobTally;
-use crate::found;
-use crate::meta::{FORMAT, RESERVED_PREFIX, StoreOwner, StoreTotals};
 use crate::open::{FloorFile, LockedDirectory, Marker, StoreOptions, draw_instance};
 use crate::port::{Key, KeyChange, StoreError, Stored, Unit, Version};
 use crate::record::adoption::Adoption;
-use crate::record::{keys, object};
+use crate::record::{keys, small_records};
+use crate::store_floor::JobTally;
+use crate::store_totals::{FORMAT, RESERVED_PREFIX, StoreOwner, StoreTotals};
+use crate::take_over;
 
 /// Number of bytes that are written together.
 const BATCH_BYTES: usize = 4 << 20;
@@ -124,7 +124,7 @@ fn fill(
     let records = batch.records;
     let ledger = batch.ledger;
     let tally = batch.tally;
-    found::write_reign(
+    take_over::write_reign(
         &mut engine,
         StoreOwner { instance, epoch },
         ledger,
@@ -171,7 +171,7 @@ impl Batch {
             return Ok(());
         }
         self.tally.next_job = next;
-        let value = object::next_job_value(next)?;
+        let value = small_records::next_job_value(next)?;
         self.add(
             Stored {
                 key: Key::from(keys::NEXT_JOB),
@@ -209,7 +209,7 @@ impl Batch {
 
     fn flush(&mut self, engine: &mut Box<dyn Engine>) -> Result<(), StoreError> {
         self.bytes = 0;
-        found::commit(engine, std::mem::take(&mut self.writes))
+        take_over::commit(engine, std::mem::take(&mut self.writes))
     }
 }
 

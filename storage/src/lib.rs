@@ -10,36 +10,36 @@
 )]
 
 #[cfg(any(feature = "sled", feature = "redb"))]
+pub mod accept_loss;
+#[cfg(any(feature = "sled", feature = "redb"))]
 pub mod check;
 #[cfg(feature = "contract")]
 pub mod contract;
-mod engine;
+mod decide_group;
+mod engine_port;
 mod envelope;
 pub mod export;
 pub mod fault;
-pub mod floor;
-mod found;
-mod grouped;
 #[cfg(any(feature = "sled", feature = "redb"))]
 pub mod import;
-mod inline;
-mod judge;
-#[cfg(any(feature = "sled", feature = "redb"))]
-pub mod loss;
+mod inline_journal;
 pub mod memory;
-mod meta;
 #[cfg(any(feature = "sled", feature = "redb"))]
 mod open;
 pub mod port;
-mod reading;
 pub mod record;
 #[cfg(feature = "redb")]
 mod redb;
+mod scans;
 #[cfg(feature = "sled")]
 mod sled;
+pub mod store_floor;
+mod store_totals;
+mod take_over;
+mod threaded_journal;
 
-pub use grouped::GroupLimits;
-pub use meta::{FORMAT, RESERVED_PREFIX};
 #[cfg(any(feature = "sled", feature = "redb"))]
 pub use open::{EngineKind, StoreOptions, look, open, open_and_load};
 pub use port::Opened;
+pub use store_totals::{FORMAT, RESERVED_PREFIX};
+pub use threaded_journal::GroupLimits;

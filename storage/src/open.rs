@@ -1,10 +1,10 @@
 //! Opens a store in a directory, with any engine.
 
 mod directory;
-mod floor;
-mod keeper;
+mod floor_file;
 mod marker;
-mod places;
+mod still_there;
+mod surroundings;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use cospan_domain::ids::InstanceId;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 
-use crate::engine::Engine;
-use crate::floor::{FoundStore, KnownFloor};
-use crate::found;
-use crate::grouped::{GroupLimits, Grouped, panic_text};
+use crate::engine_port::Engine;
 use crate::port::{Opened, Sink, StoreError, Stored};
+use crate::store_floor::{FoundStore, KnownFloor};
+use crate::take_over;
+use crate::threaded_journal::{GroupLimits, Grouped, panic_text};
 pub(crate) use directory::{LockedDirectory, io_error, sync_directory};
-pub(crate) use floor::{FloorFile, KeptFloor};
-use keeper::Keeper;
+pub(crate) use floor_file::{FloorFile, KeptFloor};
 pub(crate) use marker::Marker;
+use surroundings::Keeper;
 
 /// The engines that keep a store in a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -244,7 +244,7 @@ impl StoreStart<'_> {
         )?;
         let (engine, begun) = guarded(&place, || {
             let mut engine = options.open_engine(&directory)?;
-            let begun = found::begin(&mut engine, &place, &known, instance, load)?;
+            let begun = take_over::begin(&mut engine, &place, &known, instance, load)?;
             Ok((engine, begun))
         })?;
         marker.check_instance(&directory, begun.owner.instance)?;

@@ -11,7 +11,7 @@ use cospan_domain::ids::{Epoch, InstanceId, Seq};
 use cospan_domain::units::Bytes;
 use thiserror::Error;
 
-use crate::floor::Gap;
+use crate::store_floor::Gap;
 
 /// Largest value, in bytes.
 pub const MAX_VALUE_BYTES: usize = 64 * 1024;
@@ -119,7 +119,7 @@ impl Unit {
                     key: key.clone(),
                     bytes,
                 })
-            } else if key.0.starts_with(crate::meta::RESERVED_PREFIX) {
+            } else if key.0.starts_with(crate::store_totals::RESERVED_PREFIX) {
                 Err(UnitError::Reserved(key.clone()))
             } else if !keys.insert(key) {
                 Err(UnitError::KeyTwice(key.clone()))

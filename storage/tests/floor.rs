@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use cospan_storage::accept_loss::accept;
 use cospan_storage::check::check;
 use cospan_storage::contract::Subject;
 use cospan_storage::contract::client::{ContractClient, put};
 use cospan_storage::export::export;
 use cospan_storage::import::import;
-use cospan_storage::loss::accept;
 use cospan_storage::port::{AppendOutcome, Sink, StoreError, Stored};
 use cospan_storage::{EngineKind, Opened, StoreOptions, look, open_and_load};
 use tempfile::TempDir;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use super::fake::{Fake, FakeAnswer, Request};
+use super::fake_server::{Fake, FakeAnswer, Request};
 use super::{code, cospan, job, run, stderr, stdout};
 use serde_json::json;
 

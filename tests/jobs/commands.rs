@@ -7,7 +7,7 @@ use std::process::{Child, Output, Stdio};
 
 use cospan_chaos_tests::test_environment::Layout;
 
-use super::scene::{Scene, has, scene, scene_with, until};
+use super::job_fixture::{Scene, has, scene, scene_with, until};
 
 /// A job of one component at a site, which runs this script.
 fn job(name: &str, site: &str, script: &str) -> String {

@@ -4,7 +4,7 @@ use std::process::Output;
 
 use cospan_chaos_tests::test_environment::Layout;
 
-use super::scene::{Scene, has, scene, scene_with, until};
+use super::job_fixture::{Scene, has, scene, scene_with, until};
 
 /// Refused, and told in these words.
 pub(super) fn refused(output: &Output, words: &[&str]) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use cospan_chaos_tests::test_environment::Layout;
 use cospan_chaos_tests::webhook::Receiver;
 
-use super::scene::{PATIENCE, has, scene_with};
+use super::job_fixture::{PATIENCE, has, scene_with};
 
 /// Prints to both streams, and tries to clear the screen of whoever reads it.
 const FAILS: &str = r#"

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use cospan_chaos_tests::api::Api;
 
-use super::scene::{PATIENCE, Scene, scene, until};
+use super::job_fixture::{PATIENCE, Scene, scene, until};
 
 /// What payloads do to their own attempts.
 const DEEDS: [&str; 4] = [

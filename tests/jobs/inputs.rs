@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::scene::{has, scene};
+use super::job_fixture::{has, scene};
 
 const READS: &str = r#"
 wall_time = "1m"

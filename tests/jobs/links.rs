@@ -4,7 +4,7 @@ use std::fs;
 
 use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 
-use super::scene::{Scene, environment, has, scene_on};
+use super::job_fixture::{Scene, environment, has, scene_on};
 
 /// Two components that share an input and fit no site together.
 const SHARED: &str = r#"

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod command_line_jobs;
 mod commands;
+mod error_messages;
 mod errors;
 mod failures;
 mod hostile;
 mod inputs;
-mod lines;
+mod job_fixture;
 mod links;
 mod operators;
 mod outputs;
@@ -16,14 +18,12 @@ mod priorities;
 mod removed;
 mod roles;
 mod runners;
-mod scene;
 mod scripts;
-mod signals;
+mod signal_handling;
 mod silence;
 mod uploads;
-mod words;
 
-use scene::scene;
+use job_fixture::scene;
 
 const FLEXIBLE: &str = r#"
 name = "laplace"

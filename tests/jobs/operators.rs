@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use cospan_chaos_tests::api::{Api, ApiReply};
 use cospan_chaos_tests::test_environment::Layout;
 
-use super::scene::{Scene, environment, has, scene, scene_on, scene_with, until};
+use super::job_fixture::{Scene, environment, has, scene, scene_on, scene_with, until};
 
 fn log(scene: &Scene) -> String {
     std::fs::read_to_string(scene.environment.log()).unwrap()

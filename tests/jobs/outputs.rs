@@ -4,8 +4,8 @@ use std::fs;
 
 use cospan_chaos_tests::test_environment::Layout;
 
+use super::job_fixture::{environment, has, scene, scene_on, until};
 use super::links::without_links;
-use super::scene::{environment, has, scene, scene_on, until};
 
 const LEAVES: &str = r#"
 wall_time = "1m"

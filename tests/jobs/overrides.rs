@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use cospan_chaos_tests::test_environment::Layout;
 
-use super::scene::{environment, scene_on};
+use super::job_fixture::{environment, scene_on};
 
 /// Two components of which only the sites differ.
 const APART: &str = r#"

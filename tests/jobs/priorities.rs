@@ -6,7 +6,7 @@ use cospan_chaos_tests::test_environment::Layout;
 use serde_json::json;
 
 use super::errors::refused;
-use super::scene::{Scene, environment, has, scene_on, until};
+use super::job_fixture::{Scene, environment, has, scene_on, until};
 
 /// The rules are of three keys and lengths; the tests submit with the key `admin`.
 const RULES: &str = r#"

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use super::scene::{Scene, scene, until};
+use super::job_fixture::{Scene, scene, until};
 
 /// From the change of a key on, nothing goes on for longer.
 const SOON: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use super::scene::{Scene, environment, scene_on, until};
+use super::job_fixture::{Scene, environment, scene_on, until};
 use cospan_chaos_tests::test_environment::Layout;
 
 /// From the lowest to the highest.

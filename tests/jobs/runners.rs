@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cospan_chaos_tests::test_environment::Layout;
 use cospan_chaos_tests::webhook::Receiver;
 
-use super::scene::{PATIENCE, scene, scene_with};
+use super::job_fixture::{PATIENCE, scene, scene_with};
 
 /// A job of one component that is a line of shell; `more` comes before it.
 fn shell(more: &str, line: &str) -> String {

@@ -4,7 +4,7 @@ use std::fs;
 
 use cospan_chaos_tests::test_environment::Layout;
 
-use super::scene::{Scene, environment, has, scene, scene_on};
+use super::job_fixture::{Scene, environment, has, scene, scene_on};
 
 /// Submits a script, waits for it, and gives what it printed.
 fn printed(scene: &Scene, id: u64, text: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::scene::{Scene, scene, until};
+use super::job_fixture::{Scene, scene, until};
 
 /// The server starts anew on this configuration.
 fn restart_on(scene: &mut Scene, configuration: &str) {

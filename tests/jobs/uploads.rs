@@ -7,7 +7,7 @@ use cospan::client::{Client, ClientError};
 use cospan_chaos_tests::test_environment::Layout;
 use cospan_domain::ids::Digest;
 
-use crate::scene::{Scene, has, scene, scene_with, until};
+use crate::job_fixture::{Scene, has, scene, scene_with, until};
 
 fn client(scene: &Scene, token: &str) -> Client {
     let address = format!("http://127.0.0.1:{}", scene.environment.port());

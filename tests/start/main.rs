@@ -3,21 +3,21 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod damage;
-mod divided;
-mod given_back;
-mod later;
-mod lost;
-mod needed;
+mod flexible_reservations;
+mod guide_commands;
+mod lost_store;
 mod notices;
+mod orphans;
 mod quota;
-mod ranked;
-mod refusals;
-mod reserved;
-mod roots;
-mod shared;
-mod tls;
-mod typed;
-mod unreserved;
+mod ranked_sites;
+mod reserve_if_needed;
+mod reserved_starts;
+mod root_claims;
+mod shared_reservations;
+mod start_after;
+mod start_refusals;
+mod tls_server;
+mod unreserved_parts;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

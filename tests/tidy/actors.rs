@@ -72,7 +72,7 @@ fn every_handler_begins_where_chaos_can_strike() {
 /// Who asks whom, by the folders of the actors.
 type Asks = BTreeMap<String, BTreeSet<String>>;
 
-/// The folder of an actor: `job` of `actors/src/job/effects.rs`.
+/// The folder of an actor: `job` of `actors/src/job/job_effects.rs`.
 fn folder(source: &Source) -> Option<&str> {
     source
         .path

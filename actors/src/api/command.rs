@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::ReservationTerms;
+use cospan_domain::acquisition::ReservationTerms;
 use cospan_domain::ids::{JobId, KeyName, LogicalName, RelPath, SiteName};
+use cospan_domain::job::job_state::Idempotency;
 use cospan_domain::job::spec::{JobSpec, Priority};
-use cospan_domain::job::state::Idempotency;
 use cospan_domain::queue::{AboveHighest, Asking};
 use thiserror::Error;
 
-pub use cospan_domain::site::command::Operation as SiteOrder;
+pub use cospan_domain::site::site_command::Operation as SiteOrder;
 
 /// A command, with the name of the key that gives it.
 #[derive(Debug)]

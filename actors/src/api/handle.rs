@@ -3,36 +3,36 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cospan_domain::catalogue::state::FileStamp;
+use cospan_domain::catalogue::file_state::FileStamp;
 use cospan_domain::ids::{
     Digest, Epoch, InstanceId, JobId, KeyName, LogicalName, SiteName, TargetName,
 };
+use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::{Feed, Input, JobSpec};
-use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
     GridSnapshot, MissingLink, PlacementRequest, Unplaceable, can_ever_be_placed, closed_site,
     missing_link,
 };
 use cospan_domain::queue::{AboveHighest, Classified, JobTraits, QueueStanding, class_of};
 use cospan_domain::site::availability::{SiteState, state};
-use cospan_domain::site::state::SiteRecord;
-use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::site::site_state::SiteRecord;
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
-use cospan_sites::files::listing::Listing;
+use cospan_sites::files::tree_pieces::Listing;
 use cospan_sites::port::{CallKind, Excerpt, Readable, SiteError, UploadStep};
 use cospan_storage::port::{StoreError, StoreSize, Stored};
 use tokio::sync::{broadcast, oneshot};
 
 use super::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission};
 use super::view::View;
-use crate::cluster::Call;
+use crate::actor_context::{Committed, Shared};
+use crate::catalogue::NoteStamp;
 use crate::coallocator::{AskStanding, Explanation, GridMaker, explain, explain_verdicts, preview};
-use crate::information::NoteStamp;
 use crate::intake::IntakeCommand;
-use crate::links::LinkStanding;
+use crate::link_measurements::LinkStanding;
 use crate::live_state::{CopyForecast, KnownSite};
-use crate::shared::{Committed, Shared};
-use crate::sharing::{self, Checked};
+use crate::site::Call;
+use crate::spec_cache::{self, Checked};
 
 #[derive(Clone)]
 pub struct ControlPlane {
@@ -184,7 +184,7 @@ impl ControlPlane {
         };
         submission.spec = checked.spec;
         let defaults = &self.shared.settings.default_policies;
-        let request = sharing::of_owner(checked.request, by, defaults);
+        let request = spec_cache::of_owner(checked.request, by, defaults);
         if !submission.allow_unplaceable {
             let spec = &submission.spec;
             self.can_ever_be_placed(&request)

@@ -1,14 +1,14 @@
 //! The interface of the edge (HTTP, CLI, simulator, tests): its commands, and what it may see.
 
 pub mod command;
-mod divided;
+mod division_query;
 pub mod handle;
-mod quota;
-pub mod starts;
+mod quota_query;
+mod shared_reservation_query;
+pub mod slots_query;
 pub mod view;
-mod within;
 
 pub use command::{ApiAnswer, ApiCommand, ApiRefusal, SiteOrder, Submission, SubmittedJob};
 pub use handle::{ControlPlane, SiteStanding};
-pub use starts::{FreeLater, SiteStarts, StartOverview, StartsToCompute};
+pub use slots_query::{FreeLater, SiteStarts, StartOverview, StartsToCompute};
 pub use view::View;

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::catalogue::file_state::FileRecord;
 use cospan_domain::ids::{
     ComponentIndex, Digest, JobId, LogicalName, ReservationName, Seq, SiteName,
 };
 use cospan_domain::job::demands::{Holding, holdings, needed};
-use cospan_domain::job::state::Job;
-use cospan_domain::planted::{Bug, bug};
-use cospan_domain::site::shared::SharedReservation;
-use cospan_domain::site::state::SiteRecord;
-use cospan_domain::site::together::JointReservation;
-use cospan_domain::transfer::state::CopyRecord;
+use cospan_domain::job::job_state::Job;
+use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::site::joint_reservation::JointReservation;
+use cospan_domain::site::shared_reservation::SharedReservation;
+use cospan_domain::site::site_state::SiteRecord;
+use cospan_domain::transfer::copy_state::CopyRecord;
 use cospan_domain::units::{Bytes, Timestamp};
 use imbl::{OrdMap, OrdSet};
 

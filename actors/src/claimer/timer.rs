@@ -7,8 +7,8 @@ use std::time::Duration;
 use actix::{Actor, ActorContext, AsyncContext, Context};
 use cospan_domain::ids::JobId;
 
+use crate::actor_context::Shared;
 use crate::chaos::{self, CrashPoint};
-use crate::shared::Shared;
 use crate::supervision::LifeGuard;
 
 /// The timer of one job.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use cospan_domain::job::demands::Holding;
+use cospan_domain::job::job_state::{AttemptState, Job, JobPhase};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{AttemptState, Job, JobPhase};
 use cospan_domain::placement::estimate::{Forecast, Release, Waiter, by_pace, forecast};
 use cospan_domain::placement::{GridSnapshot, PairHistory, PlacementRequest};
 use cospan_domain::units::{DurationMs, Timestamp};
 
+use crate::actor_context::Shared;
 use crate::api::View;
-use crate::shared::Shared;
 
 /// The most jobs before it that are looked at; with more of them the pace of the queue counts.
 const MOST_AHEAD: usize = 50;

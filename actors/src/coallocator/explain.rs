@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cospan_domain::bid::SiteBid;
 use cospan_domain::ids::{ComponentIndex, JobId, PolicyName, SiteName};
+use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::placed::{ContentSource, Placement};
 use cospan_domain::placement::{
     self, BandwidthKind, GridSite, GridSnapshot, MissingLink, PairHistory, PlacementContext,
@@ -14,14 +14,14 @@ use cospan_domain::placement::{
 };
 use cospan_domain::queue::{Classified, StarvationGuard, SweepGroups};
 use cospan_domain::site::availability::{SiteObstacle, obstacles};
-use cospan_domain::site::state::{Breaker, SiteRecord};
+use cospan_domain::site::site_state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::estimate::{self, StartEstimate};
-use super::grid::GridMaker;
+use super::grid_snapshot::GridMaker;
+use crate::actor_context::Shared;
 use crate::job::JobSilence;
-use crate::links::LinkStanding;
-use crate::shared::Shared;
+use crate::link_measurements::LinkStanding;
 
 /// The explanation of a job's present state, or of what would become of it now.
 #[derive(Debug, Clone)]

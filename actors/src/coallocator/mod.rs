@@ -1,29 +1,29 @@
 //! The co-allocator: takes jobs from the placement queues and finds sites for all their components,
 //! on a snapshot of what is known.
 
-mod actor;
-mod bidding;
+mod barred_owners;
+mod bid_rounds;
 #[cfg(test)]
-mod bidding_tests;
-mod dividing;
+mod bid_rounds_tests;
+mod coallocator_actor;
+mod division;
 mod estimate;
 mod explain;
-mod forward;
-mod grid;
-mod order;
-mod reserving;
-mod suspects;
+mod grid_snapshot;
+mod job_commands;
+mod rescheduling;
+mod reservation_sites;
+mod shared_reservation_admission;
 #[cfg(test)]
 mod tests;
-mod within;
 
-pub use actor::{AskStanding, CoAllocator};
-pub use dividing::Division;
-pub(crate) use dividing::would_divide;
+pub use coallocator_actor::{AskStanding, CoAllocator};
+pub use division::Division;
+pub(crate) use division::would_divide;
 pub use estimate::StartEstimate;
 pub use explain::{
     ExpectedTransfer, Explanation, SiteFigures, WaitCause, explain, explain_verdicts, preview,
 };
-pub use grid::GridMaker;
-pub(crate) use grid::{aged, belief, holding_sums, is_believed, may_try_out};
-pub(crate) use reserving::would_rank;
+pub use grid_snapshot::GridMaker;
+pub(crate) use grid_snapshot::{aged, belief, holding_sums, is_believed, may_try_out};
+pub(crate) use reservation_sites::would_rank;

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr};
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId, SiteName};
+use cospan_domain::job::job_state::{AttemptState, Component, Job, JobPhase};
 use cospan_domain::job::spec::{ComponentSpec, Flexible, JobSpec, Priority, RequestType};
-use cospan_domain::job::state::{AttemptState, Component, Job, JobPhase};
 use cospan_domain::labels::Labels;
 use cospan_domain::placed::Placement;
 use cospan_domain::placement::{Reason, Suitability};
 use cospan_domain::queue::{Condition, QueueStanding};
-use cospan_domain::reserve::IdleDrop;
+use cospan_domain::reservation::IdleDrop;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::contact::Contact;
-use cospan_domain::site::state::{Breaker, SiteRecord};
+use cospan_domain::site::site_state::{Breaker, SiteRecord};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{Capabilities, SiteDescription};
 

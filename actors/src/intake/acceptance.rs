@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, MailboxError, WrapFuture};
 use cospan_domain::ids::Seq;
-use cospan_domain::job::state::Job;
-use cospan_domain::planted::{Bug, bug};
+use cospan_domain::job::job_state::Job;
+use cospan_domain::planted_bugs::{Bug, bug};
 use cospan_storage::record::job::submission;
 
 use super::Intake;
-use super::actor::ApiAnswerSender;
+use super::intake_actor::ApiAnswerSender;
 use crate::api::command::{ApiAnswer, ApiRefusal, SubmittedJob};
 use crate::journal::{Append, AppendError, JournalChange};
 

@@ -3,7 +3,7 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::JobId;
-use cospan_domain::planted::{Bug, bug};
+use cospan_domain::planted_bugs::{Bug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::error;
 

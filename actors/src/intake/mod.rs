@@ -2,15 +2,15 @@
 //! and sites that they are for.
 
 mod acceptance;
-mod actor;
+mod forwarded_commands;
 mod ids;
-mod orders;
-mod room;
-mod sharing;
+mod intake_actor;
+mod memory_quota;
+mod shared_reservation_commands;
 mod submit;
 #[cfg(test)]
 mod tests;
 
-pub use actor::{Intake, IntakeCommand};
-pub(crate) use sharing::PendingNames;
+pub use intake_actor::{Intake, IntakeCommand};
+pub(crate) use shared_reservation_commands::PendingNames;
 pub(crate) use submit::new_job;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use actix::{AsyncContext, Context};
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, Round};
+use cospan_domain::job::job_state::{Job, JobPhase, Setbacks};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Job, JobPhase, Setbacks};
-use cospan_domain::planted::{Bug, bug};
+use cospan_domain::planted_bugs::{Bug, bug};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::record::events::{EventTexts, history_texts};
 
@@ -16,8 +16,8 @@ use tracing::warn;
 
 use super::Intake;
 use super::acceptance::AcceptedRequest;
-use super::actor::ApiAnswerSender;
-use super::room::{JobUsage, LEAST_KEPT};
+use super::intake_actor::ApiAnswerSender;
+use super::memory_quota::{JobUsage, LEAST_KEPT};
 use crate::api::View;
 use crate::api::command::{ApiRefusal, Submission, SubmittedJob};
 use crate::journal::{Append, JournalChange};

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName};
+use cospan_domain::job::job_state::Idempotency;
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::Idempotency;
 use cospan_domain::units::Bytes;
 use cospan_storage::record::job::MAX_SPEC_BYTES;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 
+use crate::actor_settings::JobMemory;
 use crate::api::ControlPlane;
 use crate::api::command::{
     ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission, SubmittedJob,
 };
-use crate::settings::JobMemory;
 use crate::transfer::testing::{MemoryWorld, content, key, paused, queued};
 
 #[test]

@@ -1,22 +1,22 @@
 //! The job actors, one per unfinished job: each decides what follows for its job, makes it durable,
 //! and has sites do what is due.
 
-mod actor;
-mod again;
-mod count;
-mod count_reserved;
-mod effects;
-mod external_state;
-mod quota;
-mod reserving;
-mod silence;
+mod job_actor;
+mod job_effects;
+mod job_external_state;
+mod job_metrics;
+mod reservation_calls;
+mod reservation_metrics;
+mod reservation_quota;
+mod retry_pause;
+mod silent_sites;
 #[cfg(test)]
 mod tests;
 
-pub use actor::{JobActor, JobOrder, LeaseGone};
-pub use count::cause_name;
-pub(crate) use count::count;
-pub(crate) use count_reserved::hold;
-pub(crate) use external_state::external_state;
-pub(crate) use quota::Put;
-pub use silence::{JobSilence, SilentAttempt, not_given_up};
+pub use job_actor::{JobActor, JobOrder, LeaseGone};
+pub(crate) use job_external_state::external_state;
+pub use job_metrics::cause_name;
+pub(crate) use job_metrics::count;
+pub(crate) use reservation_metrics::hold;
+pub(crate) use reservation_quota::Put;
+pub use silent_sites::{JobSilence, SilentAttempt, not_given_up};

@@ -6,15 +6,15 @@ use std::time::Duration;
 use actix::{Actor, Addr};
 use cospan_domain::claim::ClaimTry;
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId};
-use cospan_domain::job::command::{ExternalState, JobCommand};
+use cospan_domain::job::job_command::{ExternalState, JobCommand};
+use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Job, JobPhase};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::{AttemptEnding, AttemptState, Job, JobPhase};
 use cospan_domain::placed::Placement;
 use cospan_domain::units::{ClockSkew, DurationMs};
 use cospan_sites::port::{ExitCause, Observation, PayloadBegin, PayloadExit};
 use cospan_storage::port::{MAX_CHANGES, MAX_VALUE_BYTES};
 
-use super::external_state::tests::running_at;
+use super::job_external_state::tests::running_at;
 use super::{JobActor, JobOrder};
 use crate::actor_registry::{Dirty, LookAgain};
 use crate::live_state::{KnownSite, Observed};

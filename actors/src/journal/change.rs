@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::catalogue::file_state::FileRecord;
 use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
-use cospan_domain::job::event::JobEvent;
-use cospan_domain::job::state::Job;
-use cospan_domain::site::state::SiteRecord;
-use cospan_domain::transfer::state::CopyRecord;
+use cospan_domain::job::job_event::JobEvent;
+use cospan_domain::job::job_state::Job;
+use cospan_domain::site::site_state::SiteRecord;
+use cospan_domain::transfer::copy_state::CopyRecord;
 use cospan_storage::port::Key;
 use cospan_storage::record::events::EventTexts;
 

@@ -2,7 +2,7 @@
 
 use cospan_storage::port::{Key, KeyChange, MAX_CHANGES, Unit};
 use cospan_storage::record::job::SpecTexts;
-use cospan_storage::record::{RecordError, batch, job, object};
+use cospan_storage::record::{RecordError, batch, job, small_records};
 
 use super::JournalChange;
 
@@ -18,19 +18,19 @@ pub(super) fn units(
             let units = job::archive(job, events)?;
             Ok(units.into_iter().map(|changes| Unit { changes }).collect())
         }
-        JournalChange::Site { new, .. } => Ok(one(vec![object::put_site(new, None)?])),
+        JournalChange::Site { new, .. } => Ok(one(vec![small_records::put_site(new, None)?])),
         JournalChange::Copy { key, new, .. } => {
             let (digest, site) = key;
             Ok(one(vec![match new {
-                Some(copy) => object::put_copy(copy, None)?,
-                None => object::remove_copy(digest, site, None),
+                Some(copy) => small_records::put_copy(copy, None)?,
+                None => small_records::remove_copy(digest, site, None),
             }]))
         }
         JournalChange::File { name, new, .. } => Ok(one(vec![match new {
-            Some(file) => object::put_file(file, None)?,
-            None => object::remove_file(name, None),
+            Some(file) => small_records::put_file(file, None)?,
+            None => small_records::remove_file(name, None),
         }])),
-        JournalChange::IdsReserved { next } => Ok(one(vec![object::put_next_job(*next)?])),
+        JournalChange::IdsReserved { next } => Ok(one(vec![small_records::put_next_job(*next)?])),
         JournalChange::Swept(keys) => Ok(keys.chunks(MAX_CHANGES).map(delete).collect()),
         JournalChange::Barrier => Ok(vec![Unit::default()]),
     }

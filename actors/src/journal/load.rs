@@ -6,7 +6,7 @@ use cospan_storage::record::LoadedRecords;
 
 use crate::api::View;
 use crate::journal::JournalChange;
-use crate::sharing::Recent;
+use crate::spec_cache::Recent;
 
 /// Makes the view of the loaded records.
 pub fn view_of(loaded: LoadedRecords) -> View {

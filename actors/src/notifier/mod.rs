@@ -2,7 +2,7 @@
 //! job, or of its reserved start. Messages owed are in the records of sites and jobs, so a crash
 //! loses none, and at most sends one twice.
 
-mod ended;
+mod job_notifications;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -12,17 +12,17 @@ use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use cospan_domain::ids::SiteName;
-use cospan_domain::job::state::{Job, StartNotice};
-use cospan_domain::planted::{Bug, bug};
-use cospan_domain::site::state::{Notification, NotificationId};
+use cospan_domain::job::job_state::{Job, StartNotice};
+use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::site::site_state::{Notification, NotificationId};
 use futures_util::future::BoxFuture;
 use tracing::{info, warn};
 
+use crate::actor_context::Shared;
 use crate::actor_registry::{Dirty, LookAgain};
 use crate::api::View;
 use crate::chaos::{self, CrashPoint};
-use crate::cluster::NotificationSent;
-use crate::shared::Shared;
+use crate::site::NotificationSent;
 use crate::supervision::{ActorKind, LifeGuard};
 
 /// A message to somebody.
@@ -58,7 +58,7 @@ pub struct Notifier {
     under_way: BTreeSet<(SiteName, NotificationId)>,
     depth: prometheus::IntGauge,
     failures: u32,
-    ended: ended::EndNotices,
+    ended: job_notifications::EndNotices,
     dirty: Dirty,
     _guard: LifeGuard,
 }
@@ -74,7 +74,7 @@ impl Notifier {
     /// Begins a new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
         let under_way = BTreeSet::new();
-        let ended = ended::EndNotices::default();
+        let ended = job_notifications::EndNotices::default();
         let depth = shared
             .metrics
             .mailbox_depth

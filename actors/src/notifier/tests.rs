@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use actix::Actor;
 use cospan_domain::ids::{JobId, SiteName, TargetName};
-use cospan_domain::job::state::{Job, JobPhase};
-use cospan_domain::site::state::{Notification, NotificationId, NotificationKind, SiteRecord};
+use cospan_domain::job::job_state::{Job, JobPhase};
+use cospan_domain::site::site_state::{Notification, NotificationId, NotificationKind, SiteRecord};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::{Messenger, Notice, Notifier};
 use crate::actor_registry::{Dirty, RegisteredActor};
-use crate::cluster::ClusterActor;
 use crate::journal::JournalChange;
+use crate::site::ClusterActor;
 use crate::supervision::{ActorId, LifeGuard};
 use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
 

@@ -5,16 +5,16 @@ use actix::{Actor, Addr, Context, Handler, Message};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::site::availability::SiteState;
 
+use crate::actor_context::Shared;
 use crate::api::ControlPlane;
 use crate::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobOutcome};
+use crate::catalogue::InformationActor;
 use crate::claimer::Claimer;
-use crate::cluster::ClusterActor;
 use crate::coallocator::CoAllocator;
-use crate::information::InformationActor;
 use crate::intake::Intake;
 use crate::job::JobActor;
 use crate::journal::{JournalActor, JournalChange};
-use crate::shared::Shared;
+use crate::site::ClusterActor;
 use crate::supervision::ActorId;
 use crate::transfer::testing::{MemoryWorld, content, key, paused, queued, site};
 

@@ -2,7 +2,7 @@
 
 use actix::Addr;
 
-use super::witness::{self, ActorTurn};
+use super::life_events::{self, ActorTurn};
 use super::{ActorId, Died, Supervisor};
 
 /// Carried by every supervised actor. Dropped without having been disarmed, it reports the death: a
@@ -31,7 +31,7 @@ impl LifeGuard {
 impl Drop for LifeGuard {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            witness::tell(&id, ActorTurn::Died);
+            life_events::tell(&id, ActorTurn::Died);
             // Bounded by the number of actors: each dies once.
             self.supervisor.do_send(Died { id: *id });
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use cospan_domain::planted::{Bug, bug};
+use cospan_domain::planted_bugs::{Bug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::ActorKind;

@@ -8,19 +8,19 @@
 mod escalation_tests;
 mod guard;
 pub mod intensity;
-mod owed;
+pub mod life_events;
+mod owed_answer;
 mod supervisor;
-pub mod witness;
 
 use std::fmt;
 
 use cospan_domain::ids::{Digest, JobId, SiteName};
 
 pub use guard::LifeGuard;
-pub(crate) use owed::OwedAnswer;
+pub(crate) use owed_answer::OwedAnswer;
 pub use supervisor::{Builder, Died, StartActor, Supervisor, SupervisorVerdict};
 
-use crate::settings::Settings;
+use crate::actor_settings::Settings;
 
 /// The name of an actor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,11 +10,11 @@ use cospan_domain::units::Timestamp;
 use tracing::{error, warn};
 
 use super::intensity::{Deaths, RestartDecision, limit};
-use super::witness::{self, ActorTurn};
+use super::life_events::{self, ActorTurn};
 use super::{ActorId, LifeGuard};
-use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
+use crate::seeded_random::Chance;
 
 /// The escalation that is due when a restart is not enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Supervisor {
     /// Builds an actor. A panic meanwhile is that actor's death, reported by its guard; the
     /// supervisor must outlive it, for nobody would start anything any more.
     fn build(&self, id: &ActorId, guard: LifeGuard, rebuilt: bool) {
-        witness::tell(id, ActorTurn::Built { anew: rebuilt });
+        life_events::tell(id, ActorTurn::Built { anew: rebuilt });
         let builder = &self.builder;
         let built = catch_unwind(AssertUnwindSafe(|| builder.build(id, guard, rebuilt)));
         if built.is_err() {

@@ -4,31 +4,31 @@
 //! The needs for a copy are read from the records of jobs, the catalogue and other copies, never
 //! counted, so that a crash cannot leave a file behind that nobody accounts for.
 
-mod account;
-mod actor;
-mod effects;
-mod external_state;
-mod manager;
-mod need;
-mod promised;
-mod source;
+mod copy_effects;
+mod copy_external_state;
+mod copy_metrics;
+mod copy_users;
+mod copy_watch;
+mod data_manager;
+mod source_choice;
 mod staging;
+mod staging_deductions;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
-mod watch;
+mod transfer_actor;
 
 use cospan_domain::ids::{Digest, SiteName};
 
-pub use actor::TransferActor;
-pub use manager::DataManager;
-pub use need::{blank_of, is_needed};
-pub(crate) use need::{pins, source_key};
-pub use promised::StagingDeductions;
-pub(crate) use promised::{Promise, room_for, staged};
+pub use copy_users::{blank_of, is_needed};
+pub(crate) use copy_users::{pins, source_key};
+pub use data_manager::DataManager;
 pub use staging::kept;
 pub(crate) use staging::unused_at;
+pub use staging_deductions::StagingDeductions;
+pub(crate) use staging_deductions::{Promise, room_for, staged};
+pub use transfer_actor::TransferActor;
 
 /// The key of a copy: the content, and the site that is to have it.
 pub type CopyKey = (Digest, SiteName);

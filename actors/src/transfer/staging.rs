@@ -5,14 +5,14 @@
 //! kept as far as the site keeps replicas, and those that do not fit beside what jobs need go at
 //! once. Users' own files and what they registered are no part of this.
 
-use cospan_domain::catalogue::state::CatalogueEntry;
+use cospan_domain::catalogue::file_state::CatalogueEntry;
 use cospan_domain::ids::SiteName;
-use cospan_domain::transfer::state::{CopyRecord, Usage};
+use cospan_domain::transfer::copy_state::{CopyRecord, Usage};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
-use super::need::copies_of;
+use super::copy_users::copies_of;
+use crate::actor_settings::Staging;
 use crate::api::View;
-use crate::settings::Staging;
 
 /// The time until a kept copy is looked at again: a need for its space makes it look earlier.
 const KEPT: DurationMs = DurationMs::from_secs(366 * 86_400);

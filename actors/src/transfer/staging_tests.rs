@@ -3,15 +3,15 @@ use std::time::Duration;
 
 use cospan_domain::content::{Chunk, FilePart};
 use cospan_domain::ids::JobId;
-use cospan_domain::job::state::{Component, Job, JobPhase};
+use cospan_domain::job::job_state::{Component, Job, JobPhase};
 use cospan_domain::placed::{ContentSource, Placement};
-use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::DurationMs;
 
 use super::*;
+use crate::actor_settings::Staging;
 use crate::coallocator::GridMaker;
 use crate::journal::{Append, JournalChange};
-use crate::settings::Staging;
 use crate::transfer::testing::{MemoryWorld, content, name, paused, queued, site};
 use crate::transfer::{CopyKey, Promise, room_for, staged};
 

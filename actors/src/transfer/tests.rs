@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use actix::{Context, Handler, Message};
 use cospan_domain::ids::AttemptTag;
-use cospan_domain::transfer::place::FilePlace;
-use cospan_domain::transfer::state::{CopyPhase, CopyRecord};
+use cospan_domain::transfer::copy_state::{CopyPhase, CopyRecord};
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_sites::port::{CopyBlame, CopySource};
 
 use super::testing::{MemoryWorld, content, name, paused, site};

@@ -3,7 +3,7 @@
 
 #[cfg(cospan_chaos)]
 mod poisoned;
-mod site;
+mod progress_site;
 mod snatched;
 
 use std::collections::BTreeMap;
@@ -12,19 +12,19 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use actix::System;
+use cospan_actors::actor_context::SharedParts;
+use cospan_actors::actor_settings::Settings;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission};
 use cospan_actors::clock::{Clock, RuntimeClock, SteadyClock};
 use cospan_actors::metrics::Metrics;
 use cospan_actors::notifier::{Messenger, Notice};
-use cospan_actors::settings::Settings;
-use cospan_actors::shared::SharedParts;
 use cospan_actors::wiring::{report_channel, start};
 use cospan_domain::ids::{ComponentName, InstanceId, KeyName, SiteName};
+use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
 use cospan_domain::job::spec::{
     ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, RequestType,
 };
-use cospan_domain::job::state::{Job, JobPhase, PhaseKind};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Site;
@@ -35,7 +35,7 @@ use futures_util::future::BoxFuture;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use self::site::PromptSite;
+use self::progress_site::PromptSite;
 
 /// Far more than the jobs take, by the world's clock.
 const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
@@ -104,7 +104,7 @@ fn settings() -> Settings {
         calls_per_site: 8,
         keep_attempts: DurationMs::from_secs(36_000),
         keep_jobs: DurationMs::from_secs(360_000),
-        job_memory: cospan_actors::settings::JobMemory::UNBOUNDED,
+        job_memory: cospan_actors::actor_settings::JobMemory::UNBOUNDED,
         intake_bound: 64,
         webhooks: BTreeMap::new(),
         targets: Default::default(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cospan_actors::clock::RuntimeClock;
 use cospan_domain::units::Timestamp;
 
-use super::site::{PromptSite, Refusals};
+use super::progress_site::{PromptSite, Refusals};
 use super::{job, plane, prompt_site, submit, under_paused_time, unplanted};
 
 /// Enough for several refusals.

@@ -110,7 +110,7 @@ pub(crate) const BEYOND_SEEDS: [(&str, MutantFilter); 8] = [
         !is_data && names.contains(&mutant.method())
     }),
     ("figures for operators, which decide nothing", |mutant| {
-        let files = ["metrics.rs", "job/count.rs", "transfer/account.rs"];
+        let files = ["metrics.rs", "job/job_metrics.rs", "transfer/copy_metrics.rs"];
         let names = ["show_metrics", "count_phases"];
         files
             .iter()
@@ -137,7 +137,7 @@ pub(crate) const BEYOND_SEEDS: [(&str, MutantFilter); 8] = [
         "checks of settings, before there is a control plane",
         |mutant| {
             let names = ["as_ratio", "validate", "warnings"];
-            mutant.file.ends_with("/parameters.rs") && names.contains(&mutant.method())
+            mutant.file.ends_with("parameters.rs") && names.contains(&mutant.method())
         },
     ),
     (
@@ -151,16 +151,16 @@ pub(crate) const BEYOND_SEEDS: [(&str, MutantFilter); 8] = [
     (
         "the rules that oracles judge by, and nobody else reads",
         |mutant| {
-            ["domain/src/invariants.rs", "domain/src/job/table.rs"].contains(&mutant.file.as_str())
+            ["domain/src/invariants.rs", "domain/src/job/state_table.rs"].contains(&mutant.file.as_str())
         },
     ),
     (
         "the planted bugs, crash points and their switches",
         |mutant| {
             [
-                "domain/src/planted.rs",
+                "domain/src/planted_bugs.rs",
                 "actors/src/chaos.rs",
-                "actors/src/chaos/loud.rs",
+                "actors/src/chaos/chaos_points.rs",
             ]
             .contains(&mutant.file.as_str())
         },

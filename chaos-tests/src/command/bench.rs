@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use cospan_simulator::world::trouble::StruckFault;
+use cospan_simulator::world::site_faults::StruckFault;
 use serde_json::{Value, json};
 
 use crate::seeds::campaign::{CampaignSize, seeds};

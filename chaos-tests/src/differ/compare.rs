@@ -8,8 +8,8 @@ use cospan_domain::ids::JobId;
 
 use super::PlayedScenario;
 use super::calls::CallCounts;
-use super::scenario::DifferScenario;
-use super::story::{self, JobStory};
+use super::differ_scenario::DifferScenario;
+use super::job_history::{self, JobStory};
 
 /// The number of things compared, and the differences.
 #[derive(Debug)]
@@ -80,11 +80,11 @@ impl WorldComparison {
         self.same(&format!("job {id}, records"), &records.0, &records.1);
         self.lines(
             &format!("job {id}, record"),
-            &story::record(&real.job),
-            &story::record(&simulated.job),
+            &job_history::record(&real.job),
+            &job_history::record(&simulated.job),
         );
-        let real = story::views(real);
-        let simulated = story::views(simulated);
+        let real = job_history::views(real);
+        let simulated = job_history::views(simulated);
         let none = Vec::new();
         for name in real
             .keys()

@@ -5,8 +5,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-use super::acts::{self, ScenarioDraft};
-use super::scenario::{DifferScenario, ScriptStep};
+use super::differ_scenario::{DifferScenario, ScriptStep};
+use super::scenario_parts::{self, ScenarioDraft};
 
 /// Acts of a scenario.
 const ACTS: usize = 2;
@@ -21,7 +21,7 @@ pub(super) fn scenarios(seed: u64, count: usize) -> Vec<DifferScenario> {
     (0..count)
         .map(|number| {
             if cards.len() < ACTS {
-                cards = (0..acts::ALL.len()).collect();
+                cards = (0..scenario_parts::ALL.len()).collect();
                 cards.shuffle(&mut deck);
             }
             let mut dealt = cards.split_off(cards.len() - ACTS);
@@ -36,7 +36,7 @@ fn draw(number: usize, dealt: &[usize], seed: u64) -> DifferScenario {
     let mut random = StdRng::seed_from_u64(seed.wrapping_add(1 + number as u64));
     let least = dealt
         .iter()
-        .map(|act| acts::ALL[*act].sites)
+        .map(|act| scenario_parts::ALL[*act].sites)
         .max()
         .unwrap_or(1);
     let mut processors = PROCESSORS;
@@ -48,7 +48,7 @@ fn draw(number: usize, dealt: &[usize], seed: u64) -> DifferScenario {
         script: vec![ScriptStep::Rest],
         ..DifferScenario::default()
     };
-    for act in dealt.iter().map(|act| &acts::ALL[*act]) {
+    for act in dealt.iter().map(|act| &scenario_parts::ALL[*act]) {
         scenario.acts.push(act.name);
         (act.play)(&mut ScenarioDraft {
             scenario: &mut scenario,
@@ -79,7 +79,7 @@ mod tests {
     fn fifty_scenarios_have_every_act_and_at_most_six_jobs_each() {
         let all = scenarios(1, 50);
         let acts: BTreeSet<&str> = all.iter().flat_map(|s| s.acts.iter().copied()).collect();
-        assert_eq!(acts.len(), acts::ALL.len());
+        assert_eq!(acts.len(), scenario_parts::ALL.len());
         assert!(all.iter().all(|s| (1..=6).contains(&s.jobs.len())));
         assert!(
             all.iter()

@@ -4,16 +4,16 @@
 //! simulator cannot skip a part of the real control plane, nor can a simulated site behave like no
 //! real one.
 
-mod acts;
 mod calls;
 mod compare;
+mod differ_scenario;
 mod draw;
+mod job_history;
 mod real;
-mod scenario;
+mod scenario_parts;
 mod settings;
 mod simulated;
 mod steadiness;
-mod story;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,9 +25,9 @@ use anyhow::{Context, Result, anyhow};
 use crate::test_environment::TestEnvironment;
 use calls::CallCounts;
 use compare::WorldComparison;
-use scenario::DifferScenario;
+use differ_scenario::DifferScenario;
+use job_history::JobStory;
 use steadiness::Steadiness;
-use story::JobStory;
 
 /// The options of a run.
 #[derive(Debug, Clone)]
@@ -135,6 +135,9 @@ fn in_both_worlds(
     let program = real::program(environment)?.display().to_string();
     let real = real::play(scenario, environment, binary, &program).context("in real time")?;
     let simulated = simulated::play(scenario, &program).context("simulated")?;
-    let restarts = scenario.script.iter().any(scenario::ScriptStep::restarts);
+    let restarts = scenario
+        .script
+        .iter()
+        .any(differ_scenario::ScriptStep::restarts);
     Ok(WorldComparison::of(&real, &simulated, restarts))
 }

@@ -12,11 +12,11 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::calls::CallCounts;
-use super::scenario::{
+use super::differ_scenario::{
     DifferScenario, JobStanding, OUTPUT_BYTES, ScriptPoint, ScriptStep, document, file_name,
     site_name,
 };
-use super::{PlayedScenario, story};
+use super::{PlayedScenario, job_history};
 use crate::api::{Api, ApiReply};
 use crate::evidence;
 use crate::server::ServerProcess;
@@ -84,7 +84,7 @@ pub(super) fn play(
     user.act()?;
     user.await_answers()?;
     user.stop()?;
-    let stories = story::on_disk(&environment.data().join("store"))?;
+    let stories = job_history::on_disk(&environment.data().join("store"))?;
     Ok(PlayedScenario {
         stories,
         calls: user.calls,

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use cospan_actors::settings::Settings;
+use cospan_actors::actor_settings::Settings;
 use cospan_domain::ids::SiteName;
 use cospan_domain::units::{BitsPerSecond, DurationMs};
 
-use super::scenario::{BANDWIDTH_BITS_PER_S, DifferScenario, site_name};
+use super::differ_scenario::{BANDWIDTH_BITS_PER_S, DifferScenario, site_name};
 
 /// Sections of the configuration file. The control plane does not decide how long real transfers
 /// take, so its measurements of them count in neither world.

@@ -9,25 +9,25 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRequest, SiteOrder, Submission};
 use cospan_domain::ids::{ComponentIndex, JobId, KeyName, LogicalName, RelPath, SiteName};
-use cospan_domain::job::state::Job;
+use cospan_domain::job::job_state::Job;
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use cospan_storage::memory::MemoryDisk;
 
 use super::calls::CallCounts;
-use super::scenario::{
+use super::differ_scenario::{
     BANDWIDTH_BITS_PER_S, DifferScenario, JobStanding, ScriptPoint, ScriptStep, file_name,
 };
-use super::{PlayedScenario, settings, story};
+use super::{PlayedScenario, job_history, settings};
 use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
 use cospan_simulator::control_plane_run::{
     ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
-use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::journal::StoreDisk;
 use cospan_simulator::world::batch::Discipline;
-use cospan_simulator::world::cluster::ClusterSpec;
+use cospan_simulator::world::world_site::ClusterSpec;
 use cospan_simulator::world::{LinkSpec, SimulatedPace, SiteIndex, World};
+use cospan_simulator::world_handle::WorldHandle;
 
 /// Time at the start.
 const BEGINS: Timestamp = Timestamp(1_700_000_000_000);
@@ -101,7 +101,7 @@ pub(super) fn play(scenario: &Arc<DifferScenario>, program: &str) -> Result<Play
         }
     }
     Ok(PlayedScenario {
-        stories: story::in_memory(&disk)?,
+        stories: job_history::in_memory(&disk)?,
         calls,
     })
 }

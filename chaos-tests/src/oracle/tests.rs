@@ -1,10 +1,10 @@
 //! Each rule is seen to fire on forged evidence, and alone.
 
 use super::*;
-use crate::crowd::ClientPromises;
 use crate::evidence::RequestedJob;
-use crate::history::HistoryEvent;
+use crate::load::ClientPromises;
 use crate::payload::PayloadLedger;
+use crate::round_history::HistoryEvent;
 
 const INSTANCE: &str = "abcdefgh";
 

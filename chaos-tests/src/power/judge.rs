@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::clients::{ToldClients, digest_of};
 use super::machine::must;
 use crate::api::{Api, ApiReply};
-use crate::crowd::ClientCrowd;
 use crate::evidence::RunEvidence;
+use crate::load::ClientCrowd;
 use crate::oracle::{self, OracleRule};
 use crate::test_environment::TestEnvironment;
 

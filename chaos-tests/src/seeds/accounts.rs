@@ -16,13 +16,13 @@
 use std::collections::BTreeMap;
 
 use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, JobId};
-use cospan_domain::job::event::{JobEvent, JobEventKind};
-use cospan_domain::job::state::Job;
+use cospan_domain::job::job_event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::oracle::SeedEvidence;
+use super::seed_oracle::SeedEvidence;
 use super::starts::clock_steps;
-use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
 
 /// Times at which the control plane wrote about one attempt that it is at its gate, and that it no
 /// longer is, in true time.
@@ -186,7 +186,7 @@ mod tests {
 
     use cospan_domain::ids::{KeyName, LrmId, Round};
     use cospan_domain::job::evolve::evolve;
-    use cospan_domain::job::state::{
+    use cospan_domain::job::job_state::{
         AbortCause, AfterAbort, AttemptEnding, AttemptState, Component, JobPhase, Restart,
         RestartStep, Setbacks,
     };

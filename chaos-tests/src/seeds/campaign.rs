@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use cospan_domain::units::DurationMs;
 
 use super::run::{SeedVerdict, run};
-use super::scenario::SeedScenario;
+use super::seed_scenario::SeedScenario;
 
 /// The size of each run.
 #[derive(Debug, Clone, Copy)]
@@ -64,12 +64,12 @@ fn shown(number: u64, size: CampaignSize) -> Option<String> {
 /// its number, and with such other findings.
 #[cfg(cospan_chaos)]
 pub fn hunt(
-    bug: cospan_domain::planted::Bug,
+    bug: cospan_domain::planted_bugs::Bug,
     mut within: std::ops::Range<u64>,
     size: CampaignSize,
     show: &dyn Fn(u64, Option<String>),
 ) -> Option<FoundBug> {
-    use cospan_domain::planted::plant;
+    use cospan_domain::planted_bugs::plant;
 
     let first = within.start;
     within.find_map(|number| {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use cospan_actors::journal::JournalChange;
 use cospan_actors::metrics::Metrics;
-use cospan_domain::job::state::{Job, PhaseKind};
+use cospan_domain::job::job_state::{Job, PhaseKind};
 use prometheus::core::Collector;
 
 use cospan_simulator::control_plane_run::ControlPlaneRun;

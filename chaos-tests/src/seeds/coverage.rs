@@ -2,11 +2,11 @@
 //! which each ought to be injected.
 
 use cospan_actors::supervision::ActorKind;
-use cospan_domain::job::state::PhaseKind;
+use cospan_domain::job::job_state::PhaseKind;
 
-use cospan_simulator::kinds::{FaultKind, FaultTarget};
+use cospan_simulator::fault_kinds::{FaultKind, FaultTarget};
 use cospan_simulator::stalls::KINDS;
-use cospan_simulator::world::trouble::StruckFault;
+use cospan_simulator::world::site_faults::StruckFault;
 use cospan_sites::port::CallKind;
 
 /// A kind of fault, and a step at which it can happen.

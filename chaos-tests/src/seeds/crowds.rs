@@ -15,10 +15,10 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::rare_options::{ALWAYS_IDLE, hasten};
-use super::scenario::{BEGINS, DrawnJob, MINUTE, SeedScenario, UserAction};
+use super::seed_scenario::{BEGINS, DrawnJob, MINUTE, SeedScenario, UserAction};
 use cospan_simulator::stalls::{self, Stalls};
-use cospan_simulator::world::cluster::LocalJob;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
+use cospan_simulator::world::world_site::LocalJob;
 
 /// Number of the random stream.
 const CROWDS: u64 = 0x6372_6f77_6473;

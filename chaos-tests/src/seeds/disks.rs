@@ -4,7 +4,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::{BEGINS, MINUTE};
+use super::seed_scenario::{BEGINS, MINUTE};
 use cospan_simulator::call_faults::DiskTrouble;
 
 /// Number of the random stream.

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cospan_actors::supervision::ActorId;
-use cospan_domain::job::state::{Job, JobPhase};
+use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::history::{NOTICED, SeenJobs, places};
-use super::scenario::SeedScenario;
+use super::judge_transitions::{NOTICED, SeenJobs, places};
+use super::seed_scenario::SeedScenario;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// A control plane that began so long before knew every site.

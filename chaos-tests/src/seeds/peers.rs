@@ -10,9 +10,9 @@ use cospan_sites::port::Peer;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::DrawnJob;
+use super::seed_scenario::DrawnJob;
 use cospan_simulator::world::attempt::host_of;
-use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
 
 /// Number of the random stream.
 const PEERS: u64 = 0x7065_6572_7300;

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_actors::api::View;
 use cospan_domain::ids::JobId;
-use cospan_domain::job::event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_state::{AbortCause, Job};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::{AbortCause, Job};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::queueing::Stalled;

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cospan_domain::ids::JobId;
-use cospan_domain::job::event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::job::spec::{ComponentSpec, JobSpec, Priority};
-use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::queue::QueueParameters;
 use cospan_domain::units::{DurationMs, Timestamp};
 

@@ -7,15 +7,15 @@ use cospan_actors::api::View;
 use cospan_actors::api::command::ApiRefusal;
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{InstanceId, KeyName, SiteName};
-use cospan_domain::job::event::JobEventKind;
-use cospan_domain::job::state::{Job, JobPhase, JobReservations};
-use cospan_domain::reserve::{Reservation, ReservationSearch, ReservationTag};
+use cospan_domain::job::job_event::JobEventKind;
+use cospan_domain::job::job_state::{Job, JobPhase, JobReservations};
+use cospan_domain::reservation::{Reservation, ReservationSearch, ReservationTag};
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::rare_options::USERS;
-use super::scenario::{HOUR, SeedScenario};
+use super::seed_scenario::{HOUR, SeedScenario};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::world::World;
 
@@ -211,7 +211,7 @@ fn too_far(held: &HeldLeases<'_>, ahead: Option<DurationMs>, now: Timestamp) -> 
 #[cfg(test)]
 mod tests {
     use cospan_domain::ids::ComponentIndex;
-    use cospan_domain::reserve::{Coallocation, CoallocationPart, StartWindow};
+    use cospan_domain::reservation::{Coallocation, CoallocationPart, StartWindow};
     use cospan_domain::resources::Resources;
 
     use super::*;

@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::{Molding, ReservationTerms};
+use cospan_domain::acquisition::{Molding, ReservationTerms};
 use cospan_domain::ids::{ReservationName, SiteName};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::labels::{Constraint, LabelRule};
 use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
-use cospan_domain::site::command::Operation;
+use cospan_domain::site::site_command::Operation;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::{BEGINS, DrawnFile, DrawnJob, HOUR, MINUTE, SeedScenario, UserAction};
-use super::troubles::Planned;
-use cospan_simulator::world::trouble::SiteFault;
+use super::draw_faults::Planned;
+use super::seed_scenario::{BEGINS, DrawnFile, DrawnJob, HOUR, MINUTE, SeedScenario, UserAction};
+use cospan_simulator::world::site_faults::SiteFault;
 
 /// Numbers of the random streams.
 const JOBS: u64 = 0x6a6f_6273;

@@ -6,49 +6,49 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use cospan_actors::settings::{Settings, Staging};
+use cospan_actors::actor_settings::{Settings, Staging};
 use cospan_actors::supervision::ActorId;
 use cospan_domain::ids::{InstanceId, JobId};
-use cospan_domain::job::parameters::JobParameters;
-use cospan_domain::job::state::PhaseKind;
+use cospan_domain::job::job_parameters::JobParameters;
+use cospan_domain::job::job_state::PhaseKind;
 use cospan_domain::placement::DefaultPolicies;
-use cospan_domain::planted::{Bug, bug};
+use cospan_domain::planted_bugs::{Bug, bug};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::fault::FaultDisk;
 use cospan_storage::record::job::read_archived;
 
 use super::counters;
-use super::endings::unfounded;
-use super::heard;
-use super::history::{SeenJobs, follow};
-use super::holds::wrongly_held;
-use super::in_vain;
 use super::isolation::watch;
-use super::oracle::{RequestedRound, SeedEvidence, judge};
+use super::judge_convergence;
+use super::judge_endings::unfounded;
+use super::judge_holds::wrongly_held;
+use super::judge_leftovers::{is_at_rest, wait_in_vain};
+use super::judge_messages;
+use super::judge_transitions::{SeenJobs, follow};
 use super::queueing::Queues;
 use super::quotas::ReservationQuota;
-use super::rest::{is_at_rest, wait_in_vain};
 use super::rival::plant_others;
-use super::scenario::{BEGINS, SeedScenario, UserAction};
 use super::scenes;
+use super::seed_oracle::{RequestedRound, SeedEvidence, judge};
+use super::seed_scenario::{BEGINS, SeedScenario, UserAction};
 use super::starvation_guards;
 use super::supervision::misjudged;
 use super::sweeps::over_limit;
 use super::users::{UserState, action, all_ended, output_name, release_held, targets};
+use cospan_simulator::actor_lives::Lived;
 use cospan_simulator::call_faults::CallFaultModel;
 use cospan_simulator::control_plane_run::{
     ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
-use cospan_simulator::handle::WorldHandle;
-use cospan_simulator::hash::EventHash;
 use cospan_simulator::journal::StoreDisk;
-use cospan_simulator::lives::Lived;
+use cospan_simulator::journal_hash::EventHash;
 use cospan_simulator::settings::default_settings;
 use cospan_simulator::stalls::Stalls;
-use cospan_simulator::world::ledger::LedgerEntry;
-use cospan_simulator::world::trouble::StruckFault;
+use cospan_simulator::world::site_faults::StruckFault;
+use cospan_simulator::world::world_history::LedgerEntry;
 use cospan_simulator::world::{SimulatedPace, World};
-use cospan_sites::slurm::LANES;
+use cospan_simulator::world_handle::WorldHandle;
+use cospan_sites::slurm_site::LANES;
 
 /// Within this time after the last fault every job must have ended, were it not for the queues of
 /// the sites' own users.
@@ -350,7 +350,7 @@ fn troubled(
     let end: RunEnd<()> = run_control_plane(environment, plan, move |plane_run| async move {
         let watching = watch(plane_run.clone(), scenario.clone(), seen.clone());
         let guards = starvation_guards::watch(plane_run.clone(), scenario.clone(), seen.clone());
-        let hearing = heard::watch(
+        let hearing = judge_messages::watch(
             plane_run.clone(),
             scenario.fault_rates.sync_max,
             seen.clone(),
@@ -394,12 +394,12 @@ fn calm(
     let end = run_control_plane(environment, plan, move |plane_run| async move {
         let following = follow(plane_run.clone(), seen.clone(), changes_max(&scenario));
         let guards = starvation_guards::watch(plane_run.clone(), scenario.clone(), seen.clone());
-        let hearing = heard::watch(
+        let hearing = judge_messages::watch(
             plane_run.clone(),
             scenario.fault_rates.sync_max,
             seen.clone(),
         );
-        let ending = in_vain::watch(plane_run.clone(), seen.clone());
+        let ending = judge_convergence::watch(plane_run.clone(), seen.clone());
         let rest = async {
             action(plane_run.clone(), scenario.clone(), known.clone(), tally).await?;
             anyhow::ensure!(known.borrow().is_done(&scenario), "the users were not done");

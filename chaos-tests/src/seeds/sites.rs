@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use cospan_domain::ids::{JobId, KeyName};
-use cospan_domain::site::parameters::SiteParameters;
-use cospan_domain::site::state::{Breaker, ErrorDetail, SiteRecord, probing_jobs};
+use cospan_domain::site::site_parameters::SiteParameters;
+use cospan_domain::site::site_state::{Breaker, ErrorDetail, SiteRecord, probing_jobs};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 /// By then everybody goes by what is on the disk.
@@ -198,9 +198,9 @@ mod tests {
     use std::sync::Arc;
 
     use cospan_domain::ids::{Attempt, ComponentIndex, SiteName};
+    use cospan_domain::site::barred_owners_record::{KeptOff, OwnProbe};
     use cospan_domain::site::failure::FailureClass;
-    use cospan_domain::site::owners::{KeptOff, OwnProbe};
-    use cospan_domain::site::state::{AttemptId, NotificationId};
+    use cospan_domain::site::site_state::{AttemptId, NotificationId};
 
     use super::*;
 

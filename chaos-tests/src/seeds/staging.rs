@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use cospan_actors::api::View;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::state::{AttemptState, Component, Job, JobPhase, RestartStep};
+use cospan_domain::job::job_state::{AttemptState, Component, Job, JobPhase, RestartStep};
 use cospan_domain::units::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::{DrawnFile, SeedScenario};
+use super::seed_scenario::{DrawnFile, SeedScenario};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Numbers of the random streams.

@@ -4,7 +4,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::MINUTE;
+use super::seed_scenario::MINUTE;
 use cospan_simulator::stalls::{KINDS, Stalls};
 
 /// Number of the random stream.
@@ -42,8 +42,8 @@ pub(super) fn draw_stalls(seed: u64, until: Timestamp) -> Option<Stalls> {
 mod tests {
     use super::*;
     use crate::seeds::run::run;
-    use crate::seeds::scenario::SeedScenario;
-    use cospan_simulator::kinds::FaultKind;
+    use crate::seeds::seed_scenario::SeedScenario;
+    use cospan_simulator::fault_kinds::FaultKind;
 
     #[test]
     fn a_fifth_of_the_seeds_has_stalls_or_full_mailboxes_of_some_actors() {

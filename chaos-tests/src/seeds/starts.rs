@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use cospan_domain::ids::{JobId, Round};
-use cospan_domain::job::parameters::JobParameters;
+use cospan_domain::job::job_parameters::JobParameters;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use cospan_simulator::world::World;
@@ -59,9 +59,9 @@ pub(super) fn torn(world: &World, starts: &Starts) -> BTreeMap<(JobId, Round), D
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seeds::scenario::SeedScenario;
+    use crate::seeds::seed_scenario::SeedScenario;
     use cospan_simulator::world::SimulatedPace;
-    use cospan_simulator::world::trouble::SiteFault;
+    use cospan_simulator::world::site_faults::SiteFault;
 
     const ROUND: (JobId, Round) = (JobId(1), Round(1));
 

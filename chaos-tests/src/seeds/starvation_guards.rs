@@ -10,14 +10,14 @@ use std::sync::Arc;
 use cospan_actors::api::View;
 use cospan_actors::supervision::{ActorId, ActorKind};
 use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::job::spec::{Priority, RequestType};
-use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::history::{SeenJobs, places};
-use super::scenario::SeedScenario;
+use super::judge_transitions::{SeenJobs, places};
+use super::seed_scenario::SeedScenario;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Time between two looks.

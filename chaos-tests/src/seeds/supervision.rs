@@ -9,7 +9,7 @@ use cospan_actors::supervision::{ActorId, ActorKind, SupervisorVerdict};
 use cospan_domain::ids::JobId;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use cospan_simulator::lives::{Lived, RunLives};
+use cospan_simulator::actor_lives::{Lived, RunLives};
 
 /// Deaths count for so long.
 const WINDOW: DurationMs = DurationMs(60_000);

@@ -11,11 +11,11 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::holds::SeenHolds;
+use super::judge_holds::SeenHolds;
 use super::rare_options::RareOptions;
-use super::scenario::{BEGINS, DrawnJob, HOUR, MINUTE, UserAction};
+use super::seed_scenario::{BEGINS, DrawnJob, HOUR, MINUTE, UserAction};
 use super::users::UserState;
-use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
 
 /// Number of the random stream.
 const SWEEPS: u64 = 0x7377_6565_7073;

@@ -6,11 +6,11 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::campaign::{CampaignSize, seed};
-use super::deaths::QuietRun;
-use super::promised::promise;
+use super::draw_reservations::promise;
+use super::draw_shared_reservations::share;
+use super::quiet_runs::QuietRun;
 use super::run::{SeedVerdict, run};
-use super::scenario::{SeedScenario, UserAction};
-use super::shared_drawn::share;
+use super::seed_scenario::{SeedScenario, UserAction};
 
 const SMALL: CampaignSize = CampaignSize {
     jobs: 30,

@@ -7,7 +7,7 @@
 
 use cospan_domain::ids::Attempt;
 use cospan_domain::job::accounting::Accounting;
-use cospan_domain::job::state::{Job, Setbacks};
+use cospan_domain::job::job_state::{Job, Setbacks};
 use cospan_domain::runner::RestartScope;
 use cospan_domain::units::Timestamp;
 

@@ -16,27 +16,27 @@ use cospan_actors::supervision::ActorKind;
 use cospan_domain::ids::{
     Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName, TargetName,
 };
+use cospan_domain::job::job_state::Idempotency;
 use cospan_domain::job::spec::{
     Collect, Executable, FileRef, Input, JobSpec, OnUnreachable, OutputSpec, RequestType,
 };
-use cospan_domain::job::state::Idempotency;
 use cospan_domain::runner::RestartScope;
-use cospan_domain::site::command::Operation;
+use cospan_domain::site::site_command::Operation;
 use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
 
-use super::answers::untrue;
+use super::judge_answers::untrue;
 use super::peers::draw_peers;
 use super::quotas;
 use super::rare_options::{RareOptions, TARGETS, USERS};
-use super::scenario::{SeedScenario, UserAction};
+use super::seed_scenario::{SeedScenario, UserAction};
 use super::staging::draw_executable;
 use super::sweeps::{DrawnSweep, run_of};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
+use cospan_simulator::fault_kinds::FaultKind;
+use cospan_simulator::fault_tally::StrikeTally;
 use cospan_simulator::jobs::job;
-use cospan_simulator::kinds::FaultKind;
-use cospan_simulator::tally::StrikeTally;
-use cospan_simulator::world::cluster::SimulatedCluster;
+use cospan_simulator::world::world_site::SimulatedCluster;
 
 /// Path of the payload's output that is collected.
 pub(super) const OUTPUT_PATH: &str = "result";

@@ -2,32 +2,32 @@
 //! multiple resource scheduling on a virtual map).
 //!
 //! A site answers [`bid`] for itself, from what it alone knows; whoever places the job only sorts,
-//! with [`choose`]. Both are pure functions. [`BidRound`] counts a round of messages; a site keeps
+//! with [`bid_order`]. Both are pure functions. [`BidRound`] counts a round of messages; a site keeps
 //! what was announced to it at its [`Announcements`]; [`Resubmissions`] decides when a job is announced
-//! again. Absent on purpose: deductions while a round lasts (see [`crate::provisional`]).
+//! again. Absent on purpose: deductions while a round lasts (see [`crate::deduction`]).
 //!
 //! To add a dimension, add its file in `dimensions` and one line in the list of [`Dimension`].
 
-mod answer;
-mod choose;
-mod desk;
+mod announcements;
+mod bid_order;
+mod bid_remedy;
+mod bid_round;
 mod dimensions;
 mod fragment;
-mod need;
-mod remedy;
+mod needs_and_means;
 mod resubmission;
-mod round;
+mod site_bid;
 mod weights;
 
-pub use answer::{Bid, Decline, SiteBid, bid};
-pub use choose::choose;
-pub use desk::{Announcements, Unheard};
+pub use announcements::{Announcements, Unheard};
+pub use bid_order::choose;
+pub use bid_remedy::remedy;
+pub use bid_round::BidRound;
 pub use dimensions::{Axis, Dimension};
 pub use fragment::fragment;
-pub use need::{BidAmounts, BidNeed, Route, SiteMeans, Terms};
-pub use remedy::remedy;
+pub use needs_and_means::{BidAmounts, BidNeed, Route, SiteMeans, Terms};
 pub use resubmission::Resubmissions;
-pub use round::BidRound;
+pub use site_bid::{Bid, Decline, SiteBid, bid};
 pub use weights::{Weight, WeightError, Weights};
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The catalogue of logical files: the content that each name stands for, and its replicas.
 
-pub mod command;
-pub mod decide;
-pub mod event;
-pub mod evolve;
-pub mod state;
+pub mod file_command;
+pub mod file_decide;
+pub mod file_event;
+pub mod file_evolve;
+pub mod file_state;
 #[cfg(test)]
 mod tests;
 
@@ -19,31 +19,31 @@ use crate::units::Timestamp;
 pub struct FileMachine;
 
 impl Machine for FileMachine {
-    type State = state::FileRecord;
-    type Command = command::FileCommand;
-    type Event = event::FileEvent;
-    type Rejection = command::FileRejection;
+    type State = file_state::FileRecord;
+    type Command = file_command::FileCommand;
+    type Event = file_event::FileEvent;
+    type Rejection = file_command::FileRejection;
     type Effect = Infallible;
     type Parameters = ();
 
     fn decide(
-        record: &state::FileRecord,
+        record: &file_state::FileRecord,
         (): &(),
-        command: command::FileCommand,
+        command: file_command::FileCommand,
         now: Timestamp,
-    ) -> Result<Vec<event::FileEvent>, command::FileRejection> {
-        decide::decide(record, command, now)
+    ) -> Result<Vec<file_event::FileEvent>, file_command::FileRejection> {
+        file_decide::decide(record, command, now)
     }
 
-    fn evolve(record: &mut state::FileRecord, event: &event::FileEvent) {
-        evolve::evolve(record, event);
+    fn evolve(record: &mut file_state::FileRecord, event: &file_event::FileEvent) {
+        file_evolve::evolve(record, event);
     }
 
-    fn due(_: &state::FileRecord, (): &(), _: Timestamp) -> Vec<Infallible> {
+    fn due(_: &file_state::FileRecord, (): &(), _: Timestamp) -> Vec<Infallible> {
         Vec::new()
     }
 
-    fn next_wake(_: &state::FileRecord, (): &(), _: Timestamp) -> Option<Timestamp> {
+    fn next_wake(_: &file_state::FileRecord, (): &(), _: Timestamp) -> Option<Timestamp> {
         None
     }
 }

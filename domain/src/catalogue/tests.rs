@@ -3,12 +3,12 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalogue::command::{Asker, FileCommand, FileRejection, Grip};
-use crate::catalogue::event::FileEvent;
-use crate::catalogue::state::{FileRecord, MAX_REPLICAS};
+use crate::catalogue::file_command::{Asker, FileCommand, FileRejection, Grip};
+use crate::catalogue::file_event::FileEvent;
+use crate::catalogue::file_state::{FileRecord, MAX_REPLICAS};
 use crate::content::Content;
 use crate::ids::{Digest, KeyName, LogicalName, RelPath, SiteName};
-use crate::transfer::place::FilePlace;
+use crate::transfer::file_place::FilePlace;
 use crate::units::Bytes;
 
 type Replica = (SiteName, FilePlace);

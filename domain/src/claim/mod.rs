@@ -6,16 +6,16 @@
 //! one component, unless T = 0. Claiming is needed only where a site cannot reserve. Absent here:
 //! calls to sites, and timers.
 
-pub mod parameters;
-pub mod plan;
+pub mod claim_parameters;
+pub mod claim_try;
 pub mod preemption;
 pub mod queue;
 pub mod schedule;
-pub mod startable;
+pub mod startable_components;
 
-pub use parameters::{ClaimParameters, MinClaimStep};
-pub use plan::{ClaimField, ClaimTry, plan_claim};
+pub use claim_parameters::{ClaimParameters, MinClaimStep};
+pub use claim_try::{ClaimField, ClaimTry, plan_claim};
 pub use preemption::{MAX_PREEMPTIONS, Victim, choose_victims};
 pub use queue::ClaimingQueue;
 pub use schedule::ClaimSchedule;
-pub use startable::{ClaimPlace, StartableComponents, WantedComponent, startable};
+pub use startable_components::{ClaimPlace, StartableComponents, WantedComponent, startable};

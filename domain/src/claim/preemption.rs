@@ -3,7 +3,7 @@
 
 use crate::ids::JobId;
 use crate::job::spec::Priority;
-use crate::planted::{Bug, bug};
+use crate::planted_bugs::{Bug, bug};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 

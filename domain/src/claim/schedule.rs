@@ -1,6 +1,6 @@
 //! The claiming times of a placed job: JPT, FTT, JST and JCT.
 
-use super::parameters::MinClaimStep;
+use super::claim_parameters::MinClaimStep;
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Claiming times of one round of a job (KOALA, section 4.5).

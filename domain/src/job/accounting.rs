@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use crate::job::state::Job;
-use crate::sparse::Usual;
+use crate::boxed_default::Usual;
+use crate::job::job_state::Job;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
 /// Times and sums that are recorded during a job's life.

@@ -3,8 +3,8 @@
 
 use crate::content::{Chunk, Content, FilePart};
 use crate::ids::ComponentIndex;
+use crate::job::job_state::Job;
 use crate::job::spec::{Input, JobSpec, RequestType};
-use crate::job::state::Job;
 use crate::placed::Placement;
 
 /// The portion of a file that a component reads.

@@ -1,11 +1,11 @@
 //! Decides when a job's processors are claimed, and which components still wait for theirs.
 
-use crate::acquire::ClaimLimits;
+use crate::acquisition::ClaimLimits;
 use crate::claim::{ClaimParameters, ClaimSchedule, MAX_PREEMPTIONS};
 use crate::ids::ComponentIndex;
-use crate::job::parameters::JobParameters;
-use crate::job::state::{AttemptState, Component, Job, JobPhase, Restart, RestartStep};
-use crate::planted::{Bug, bug};
+use crate::job::job_parameters::JobParameters;
+use crate::job::job_state::{AttemptState, Component, Job, JobPhase, Restart, RestartStep};
+use crate::planted_bugs::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Aborted rounds after which a job claims all of its components or none.

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::acquire::Acquisition;
+use crate::acquisition::Acquisition;
 use crate::content::Content;
 use crate::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, LrmId, SiteName, TargetName};
+use crate::job::job_state::{Job, JobPhase};
 use crate::job::spec::{ComponentSpec, RequestType};
-use crate::job::state::{Job, JobPhase};
 use crate::placed::Placement;
-use crate::planted::{Bug, bug};
+use crate::planted_bugs::{Bug, bug};
 use crate::resources::{GFLOPS, Resources};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ids::{ComponentIndex, JobId, SiteName};
-use crate::job::state::{AttemptState, Component, Job, JobPhase};
+use crate::job::job_state::{AttemptState, Component, Job, JobPhase};
 
 /// Returns the component with which a job gives way, and the job to which it does. The component
 /// waits in its site's queue. The other job, one of `others`, has processors there, and waits for

@@ -9,8 +9,8 @@ use crate::content::Content;
 use crate::ids::{
     Attempt, AttemptTag, ComponentIndex, Digest, InstanceId, JobId, LogicalName, SiteName,
 };
+use crate::job::job_state::{AttemptState, Collected, Component, Job, JobPhase, RestartStep};
 use crate::job::spec::{Collect, OutputSpec};
-use crate::job::state::{AttemptState, Collected, Component, Job, JobPhase, RestartStep};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 

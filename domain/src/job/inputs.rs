@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use crate::ids::LogicalName;
     use crate::job::spec::{Feed, FileRef, Input};
-    use crate::job::tests::world::spec;
+    use crate::job::tests::job_world::spec;
 
     fn checked(paths: &[&str]) -> Result<(), SpecError> {
         let mut component = spec(1).components[0].clone();

@@ -1,32 +1,32 @@
 //! Jobs: their specification, their state, and their next steps.
 //!
-//! [`decide`] turns a command into events, [`evolve`] applies an event to the state, and [`due`]
+//! [`decide`] turns a command into events, [`evolve`] applies an event to the state, and [`job_due`]
 //! derives the effects that are due from the state.
 
 pub mod accounting;
+mod chosen_shape;
 pub mod chunk;
 mod claiming;
-pub mod command;
 mod component;
 pub mod deadlock;
 pub mod decide;
 pub mod demands;
-pub mod due;
-pub mod event;
 pub mod evolve;
-mod footprint;
 mod inputs;
-mod later;
+pub mod job_command;
+pub mod job_due;
+pub mod job_event;
+pub mod job_parameters;
+pub mod job_state;
+mod memory_estimate;
 mod outputs;
 mod packed;
-pub mod parameters;
 mod program;
-mod request;
-pub mod reservation;
-mod shape;
+mod request_type;
+pub mod reservations;
 pub mod spec;
-pub mod state;
-pub mod table;
+mod start_offsets;
+pub mod state_table;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -40,35 +40,39 @@ use crate::units::Timestamp;
 pub struct JobMachine;
 
 impl Machine for JobMachine {
-    type State = state::Job;
-    type Command = command::JobCommand;
-    type Event = event::JobEvent;
-    type Rejection = command::JobRejection;
-    type Effect = due::JobEffect;
-    type Parameters = parameters::JobParameters;
+    type State = job_state::Job;
+    type Command = job_command::JobCommand;
+    type Event = job_event::JobEvent;
+    type Rejection = job_command::JobRejection;
+    type Effect = job_due::JobEffect;
+    type Parameters = job_parameters::JobParameters;
 
     fn decide(
-        job: &state::Job,
-        parameters: &parameters::JobParameters,
-        command: command::JobCommand,
+        job: &job_state::Job,
+        parameters: &job_parameters::JobParameters,
+        command: job_command::JobCommand,
         now: Timestamp,
-    ) -> Result<Vec<event::JobEvent>, command::JobRejection> {
+    ) -> Result<Vec<job_event::JobEvent>, job_command::JobRejection> {
         decide::decide(job, parameters, command, now)
     }
 
-    fn evolve(job: &mut state::Job, event: &event::JobEvent) {
+    fn evolve(job: &mut job_state::Job, event: &job_event::JobEvent) {
         evolve::evolve(job, event);
     }
 
-    fn due(job: &state::Job, _: &parameters::JobParameters, now: Timestamp) -> Vec<due::JobEffect> {
-        due::due(job, now)
+    fn due(
+        job: &job_state::Job,
+        _: &job_parameters::JobParameters,
+        now: Timestamp,
+    ) -> Vec<job_due::JobEffect> {
+        job_due::due(job, now)
     }
 
     fn next_wake(
-        job: &state::Job,
-        parameters: &parameters::JobParameters,
+        job: &job_state::Job,
+        parameters: &job_parameters::JobParameters,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        due::next_wake(job, parameters, now)
+        job_due::next_wake(job, parameters, now)
     }
 }

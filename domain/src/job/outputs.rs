@@ -36,7 +36,7 @@ mod tests {
     use super::*;
     use crate::ids::{LogicalName, RelPath, SiteName};
     use crate::job::spec::{OutputSpec, SpecError, SpecLimits};
-    use crate::job::tests::world::spec;
+    use crate::job::tests::job_world::spec;
 
     #[test]
     fn more_outputs_than_a_record_can_follow_are_refused_at_submission() {

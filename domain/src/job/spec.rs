@@ -6,22 +6,22 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::acquire::{InvalidMolding, InvalidPreferences, InvalidTerms};
+use crate::acquisition::{InvalidMolding, InvalidPreferences, InvalidTerms};
+use crate::boxed_default::Sparse;
 use crate::content::Content;
 use crate::ids::{ComponentName, KeyName, LogicalName, PolicyName, RelPath, SiteName};
 use crate::job::outputs::TooManyOutputs;
 use crate::labels::{Constraint, Labels};
 use crate::resources::Resources;
 use crate::runner::{RunOptions, RunnerError};
-use crate::sparse::Sparse;
 use crate::units::DurationMs;
 
 pub use super::chunk::Feed;
 use super::inputs;
-pub use super::later::InvalidOffset;
 pub use super::packed::{PackedPiece, PackedProgram, WordCounts};
 pub use super::program::ProgramAtSite;
-pub use super::request::{Flexible, RequestType};
+pub use super::request_type::{Flexible, RequestType};
+pub use super::start_offsets::InvalidOffset;
 
 /// A job as submitted. Input files are bound to their digests; see [`bind_inputs`].
 ///

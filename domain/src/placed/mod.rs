@@ -3,13 +3,13 @@
 //!
 //! [`crate::placement`] computes it, [`crate::job`] keeps it; this module uses neither.
 
-mod code;
-mod rule;
+mod policy_rule;
+mod reason_code;
 
-pub use code::ReasonCode;
-pub use rule::PlacementRule;
+pub use policy_rule::PlacementRule;
+pub use reason_code::ReasonCode;
 
-use crate::acquire::Acquisition;
+use crate::acquisition::Acquisition;
 use crate::content::{Chunk, Content};
 use crate::ids::{PolicyName, SiteName};
 use crate::units::DurationMs;

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::Continue;
 
-use super::plan::PlacementPlan;
+use super::placement_plan::PlacementPlan;
+use super::placement_request::PlacementRequest;
 use super::policy::{PlacementContext, find_policy};
 use super::remaining::Remaining;
-use super::request::PlacementRequest;
-use super::search::PlacementSearch;
+use super::site_search::PlacementSearch;
 use crate::content::Content;
 use crate::placed::{DominantRefusal, Placement, ReasonCode};
 use crate::resources::Resources;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::grid::{GridSite, GridSnapshot};
 use super::history::PairHistory;
-use super::plan::PlacementPlan;
+use super::placement_plan::PlacementPlan;
+use super::placement_request::PlacementRequest;
 use super::policy::{PlacementContext, place};
 use super::reason::{PlacementRefusal, Silent};
 use super::remaining::Remaining;
-use super::request::PlacementRequest;
 use crate::ids::SiteName;
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};

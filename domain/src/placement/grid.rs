@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::network::{BandwidthKind, Exchange, Network};
-use super::quota::Quota;
-use crate::acquire::{Obtainable, SitePartitions};
+use super::site_quota::Quota;
+use crate::acquisition::{Obtainable, SitePartitions};
 use crate::content::Content;
 use crate::ids::{Digest, KeyName, SiteName};
 use crate::labels::Labels;
-use crate::reserve::IdleDrop;
+use crate::reservation::IdleDrop;
 use crate::resources::Resources;
-use crate::site::owners::Ban;
+use crate::site::barred_owners_record::Ban;
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
 
 /// The known state of all sites, their files and the links between them.

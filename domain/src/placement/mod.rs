@@ -7,56 +7,56 @@
 //!
 //! To add a policy, add its file in [`policies`] and one line in the list there.
 
-pub mod bidding;
+mod barred_owners;
+pub mod bounded_split;
+mod counterfactual;
 pub mod dominant;
 pub mod estimate;
 pub mod grid;
-mod group;
 pub mod history;
+pub mod missing_links;
 pub mod network;
 mod obstacles;
-mod pairs;
-mod parts;
-pub mod plan;
+mod part_placement;
+mod partition_pool;
+pub mod placement_by_bids;
+pub mod placement_plan;
+pub mod placement_request;
 pub mod policies;
 pub mod policy;
-mod pool;
-mod queues;
-pub mod quota;
-pub mod reach;
 pub mod reason;
 pub mod remaining;
-pub mod request;
-mod reserving;
-pub mod search;
-pub mod split;
-pub mod submission;
-mod suppose;
-mod suspects;
+mod reservation_sites;
+mod site_group;
+mod site_pairs;
+mod site_queues;
+pub mod site_quota;
+pub mod site_search;
+pub mod unplaceable;
 
-pub use bidding::{AnnouncedNeed, BidBasis, GivenBid, takes_bids};
 pub use dominant::dominant_refusal;
 pub use grid::{
     Belief, GridSite, GridSnapshot, Hindrance, PlacementAcceptance, Replicas, SiteShape,
     StagedLookup,
 };
 pub use history::PairHistory;
+pub use missing_links::{MissingLink, missing_link};
 pub use network::{BandwidthKind, BidBandwidths, Link, Network};
-pub use parts::{could_take_part, place_parts};
-pub use plan::PlacementPlan;
+pub use part_placement::{could_take_part, place_parts};
+pub use partition_pool::Pool;
+pub use placement_by_bids::{AnnouncedNeed, BidBasis, GivenBid, takes_bids};
+pub use placement_plan::PlacementPlan;
+pub use placement_request::{ComponentRequest, PlacementRequest};
 pub use policy::{
     DefaultPolicies, PlacementContext, Policy, UnknownPolicy, find_policy, place, place_now,
     policy_for,
 };
-pub use pool::Pool;
-pub use queues::queue_instead;
-pub use quota::{Quota, QuotaBasis};
-pub use reach::{MissingLink, missing_link};
 pub use reason::{Observer, PlacementRefusal, Reason, Recorder, Silent, SiteVerdict, Suitability};
 pub use remaining::Remaining;
-pub use request::{ComponentRequest, PlacementRequest};
-pub use reserving::{could_be_reserved, place_within, rank_to_reserve, rank_unreserved};
-pub use submission::{Unplaceable, can_ever_be_placed, closed_site, may_try_out};
+pub use reservation_sites::{could_be_reserved, place_within, rank_to_reserve, rank_unreserved};
+pub use site_queues::queue_instead;
+pub use site_quota::{Quota, QuotaBasis};
+pub use unplaceable::{Unplaceable, can_ever_be_placed, closed_site, may_try_out};
 
 #[cfg(test)]
 pub(crate) mod testing;

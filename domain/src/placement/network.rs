@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ids::SiteName;
-use crate::transfer::links::Links;
+use crate::transfer::link_bandwidth::Links;
 use crate::units::{BitsPerSecond, Bytes, DurationUs};
 
 /// The default size of an exchange between two components.

@@ -4,12 +4,12 @@ use std::ops::ControlFlow::{self, Continue};
 use std::sync::Arc;
 
 use super::grid::{GridSite, Hindrance, SiteShape};
-use super::quota::QuotaBasis;
+use super::placement_request::ComponentRequest;
 use super::reason::Reason;
 use super::remaining::Remaining;
-use super::request::ComponentRequest;
-use super::search::PlacementSearch;
-use crate::acquire::{Obtainable, PartitionAccount, PartitionDemand, Waited};
+use super::site_quota::QuotaBasis;
+use super::site_search::PlacementSearch;
+use crate::acquisition::{Obtainable, PartitionAccount, PartitionDemand, Waited};
 use crate::placed::ReasonCode;
 use crate::resources::{GFLOPS, Resources};
 use crate::units::{Bytes, DurationMs};

@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::grid::Hindrance;
-use crate::acquire::{PartitionAccount, Waited};
+use crate::acquisition::{PartitionAccount, Waited};
 use crate::bid::SiteBid;
 use crate::ids::{ComponentIndex, Digest, KeyName, PolicyName, SiteName};
 use crate::labels::Constraint;
 use crate::placed::ReasonCode;
-use crate::site::owners::Ban;
+use crate::site::barred_owners_record::Ban;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
 /// A reason why a component cannot go to a site.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::grid::GridSnapshot;
 use crate::content::Content;
-use crate::planted::{Bug, bug};
+use crate::planted_bugs::{Bug, bug};
 use crate::resources::Resources;
 use crate::units::{Bytes, DurationMs};
 

@@ -7,25 +7,25 @@
 //! promotion, giving up) are returned and made durable elsewhere.
 
 pub mod classes;
-pub mod groups;
-pub mod parameters;
-pub mod queues;
+pub mod cycle;
+pub mod placement_queues;
+pub mod queue_parameters;
 pub mod scan;
 pub mod shapes;
 pub mod starvation_guard;
+pub mod sweep_groups;
 pub mod tries;
-pub mod turns;
-pub mod waiting;
+pub mod waiting_job;
 
 pub use classes::{AboveHighest, Asking, ClassRule, Classified, JobTraits, class_of};
-pub use groups::SweepGroups;
-pub use parameters::{ParameterWarning, QueueParameters};
-pub use queues::PlacementQueues;
+pub use cycle::QueueTurns;
+pub use placement_queues::PlacementQueues;
+pub use queue_parameters::{ParameterWarning, QueueParameters};
 pub use scan::{Proposal, Scan, ScanReport, ScanStep, SliceBudget, Trigger};
 pub use starvation_guard::{StarvationGuard, StarvationGuardParameters};
+pub use sweep_groups::SweepGroups;
 pub use tries::QueueDecision;
-pub use turns::QueueTurns;
-pub use waiting::{Condition, QueueStanding, WaitingJob};
+pub use waiting_job::{Condition, QueueStanding, WaitingJob};
 
 #[cfg(test)]
 mod tests;

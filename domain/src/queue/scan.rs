@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-use super::queues::{PlacementQueues, QueuePlace};
+use super::placement_queues::{PlacementQueues, QueuePlace};
 use super::shapes::ShapeId;
 use super::tries::QueueDecision;
 use crate::bid::Decline;
@@ -16,7 +16,7 @@ use crate::placement::{
     PlacementRefusal, PlacementRequest, Remaining, Silent, dominant_refusal, find_policy,
     takes_bids,
 };
-use crate::planted;
+use crate::planted_bugs;
 use crate::units::Timestamp;
 
 /// The reason for a scan.
@@ -398,7 +398,7 @@ impl PlacementQueues {
         let effort = find_policy(request.policy()).map_or(1, |policy| policy.effort(&request));
         budget.spend(SliceBudget::DECISION * request.components().len() as u32 * effort);
         scan.trying = Some(job);
-        planted::plan_for(job);
+        planted_bugs::plan_for(job);
         let in_messages = scan.rounds && takes_bids(&request);
         let resolved = scan
             .resolved

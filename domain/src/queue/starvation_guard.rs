@@ -2,13 +2,13 @@
 //! which always fit, would starve a large one otherwise. Bounded in share and time.
 
 use super::scan::Scan;
-use super::waiting::Condition;
+use super::waiting_job::Condition;
 use super::{PlacementQueues, QueueParameters};
 use crate::ids::{JobId, SiteName};
 use crate::job::spec::Priority;
-use crate::placement::search::PlacementSearch;
+use crate::placement::site_search::PlacementSearch;
 use crate::placement::{self, GridSnapshot, PlacementContext, PlacementRequest, Remaining, Silent};
-use crate::planted::{Bug, bug};
+use crate::planted_bugs::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Processors that only one job may use.

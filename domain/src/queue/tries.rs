@@ -1,6 +1,6 @@
 //! Counts failed tries, and decides what follows from their number.
 
-use super::parameters::QueueParameters;
+use super::queue_parameters::QueueParameters;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::units::Timestamp;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::runner_of;
 use crate::ids::{Attempt, ComponentIndex, SiteName};
+use crate::job::job_state::Job;
 use crate::job::spec::{ComponentSpec, ProgramAtSite};
-use crate::job::state::Job;
 use crate::labels::Labels;
 use crate::units::DurationMs;
 

@@ -11,18 +11,18 @@
 
 mod error;
 mod launch;
-mod options;
+mod runner_options;
 #[cfg(test)]
 mod tests;
 
 pub use error::RunnerError;
 pub use launch::Launch;
-pub use options::{RestartScope, RunOptions, Signal, Warning};
+pub use runner_options::{RestartScope, RunOptions, Signal, Warning};
 pub use sweep::{Indices, Over, Sweep, SweepRow, SweepTask};
 
 use crate::ids::RunnerName;
+use crate::job::job_state::Job;
 use crate::job::spec::JobSpec;
-use crate::job::state::Job;
 use crate::units::Bytes;
 
 /// Names each runner once: its file, and the runner in it.

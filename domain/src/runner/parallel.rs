@@ -2,7 +2,7 @@
 //! all are ready, and each finds the others in a file.
 
 use super::{Launch, Runner};
-use crate::job::state::Job;
+use crate::job::job_state::Job;
 
 /// The runner that gives each component its rank, and the hosts of all others.
 pub(super) struct ParallelRunner;

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ids::{Attempt, ComponentIndex, JobId, LogicalName, RelPath, SiteName};
+use crate::job::job_state::{Began, Component};
 use crate::job::spec::{Collect, Executable, OutputSpec, Override, SpecLimits};
-use crate::job::state::{Began, Component};
-use crate::job::tests::world::{JobWorld, spec};
+use crate::job::tests::job_world::{JobWorld, spec};
 use crate::labels::Labels;
 use crate::units::DurationMs;
 

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::ids::KeyName;
 use crate::placement::grid::{Hindrance, PlacementAcceptance};
 use crate::site::contact::Contact;
-use crate::site::state::{Breaker, SiteRecord, probing_jobs};
+use crate::site::site_state::{Breaker, SiteRecord, probing_jobs};
 use crate::units::Timestamp;
 
 /// The state of a site for placement and for people: the first thing that keeps work away.

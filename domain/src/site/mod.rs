@@ -1,26 +1,26 @@
 //! Sites: their errors, their breaker, the commands of operators, and whether they take work.
 //!
-//! [`state::SiteRecord`] is durable and belongs to the site's actor; [`contact::ContactLog`] is
+//! [`site_state::SiteRecord`] is durable and belongs to the site's actor; [`contact::ContactLog`] is
 //! what we saw since our start, and is volatile; [`availability`] puts both together; [`isolation`]
 //! distinguishes their faults from ours.
 
-pub mod access;
 pub mod availability;
-pub mod command;
+pub mod barred_owners_record;
 pub mod contact;
-pub mod decide;
-pub mod due;
-pub mod event;
-pub mod evolve;
 pub mod failure;
 pub mod isolation;
-pub mod owners;
-pub mod parameters;
-pub mod shared;
-pub mod state;
+pub mod joint_reservation;
+pub mod shared_reservation;
+pub mod shared_reservation_access;
+pub mod site_command;
+pub mod site_decide;
+pub mod site_due;
+pub mod site_event;
+pub mod site_evolve;
+pub mod site_parameters;
+pub mod site_state;
 #[cfg(test)]
 mod tests;
-pub mod together;
 
 use crate::machine::Machine;
 use crate::units::Timestamp;
@@ -29,37 +29,37 @@ use crate::units::Timestamp;
 pub struct SiteMachine;
 
 impl Machine for SiteMachine {
-    type State = state::SiteRecord;
-    type Command = command::SiteCommand;
-    type Event = event::SiteEvent;
-    type Rejection = command::SiteRejection;
-    type Effect = due::SiteEffect;
-    type Parameters = parameters::SiteParameters;
+    type State = site_state::SiteRecord;
+    type Command = site_command::SiteCommand;
+    type Event = site_event::SiteEvent;
+    type Rejection = site_command::SiteRejection;
+    type Effect = site_due::SiteEffect;
+    type Parameters = site_parameters::SiteParameters;
 
     fn decide(
-        record: &state::SiteRecord,
-        parameters: &parameters::SiteParameters,
-        command: command::SiteCommand,
+        record: &site_state::SiteRecord,
+        parameters: &site_parameters::SiteParameters,
+        command: site_command::SiteCommand,
         now: Timestamp,
-    ) -> Result<Vec<event::SiteEvent>, command::SiteRejection> {
-        decide::decide(record, parameters, command, now)
+    ) -> Result<Vec<site_event::SiteEvent>, site_command::SiteRejection> {
+        site_decide::decide(record, parameters, command, now)
     }
 
-    fn evolve(record: &mut state::SiteRecord, event: &event::SiteEvent) {
-        evolve::evolve(record, event);
+    fn evolve(record: &mut site_state::SiteRecord, event: &site_event::SiteEvent) {
+        site_evolve::evolve(record, event);
     }
 
     fn due(
-        record: &state::SiteRecord,
-        _: &parameters::SiteParameters,
+        record: &site_state::SiteRecord,
+        _: &site_parameters::SiteParameters,
         _: Timestamp,
-    ) -> Vec<due::SiteEffect> {
-        due::due(record)
+    ) -> Vec<site_due::SiteEffect> {
+        site_due::due(record)
     }
 
     fn next_wake(
-        record: &state::SiteRecord,
-        parameters: &parameters::SiteParameters,
+        record: &site_state::SiteRecord,
+        parameters: &site_parameters::SiteParameters,
         now: Timestamp,
     ) -> Option<Timestamp> {
         let no_shows = record
@@ -67,6 +67,6 @@ impl Machine for SiteMachine {
             .iter()
             .filter_map(|s| s.no_show_at(parameters.no_show));
         let no_shows = no_shows.filter(|due| now < *due);
-        no_shows.chain(due::next_wake(record, now)).min()
+        no_shows.chain(site_due::next_wake(record, now)).min()
     }
 }

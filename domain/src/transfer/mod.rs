@@ -1,18 +1,18 @@
 //! Copies of content at sites: a machine for each (content, site), the choice of a source, and
 //! transfer times.
 
-pub mod command;
-pub mod decide;
-pub mod due;
-pub mod event;
-pub mod evolve;
-pub mod latencies;
-pub mod links;
-pub mod parameters;
-pub mod place;
-pub mod progress;
-pub mod rates;
-pub mod state;
+pub mod copy_command;
+pub mod copy_decide;
+pub mod copy_due;
+pub mod copy_event;
+pub mod copy_evolve;
+pub mod copy_parameters;
+pub mod copy_state;
+pub mod file_place;
+pub mod link_bandwidth;
+pub mod measured_bandwidth;
+pub mod measured_latency;
+pub mod stall_clock;
 #[cfg(test)]
 mod tests;
 
@@ -23,39 +23,39 @@ use crate::units::Timestamp;
 pub struct CopyMachine;
 
 impl Machine for CopyMachine {
-    type State = state::CopyRecord;
-    type Command = command::CopyCommand;
-    type Event = event::CopyEvent;
-    type Rejection = command::CopyRejection;
-    type Effect = due::CopyEffect;
-    type Parameters = parameters::CopyParameters;
+    type State = copy_state::CopyRecord;
+    type Command = copy_command::CopyCommand;
+    type Event = copy_event::CopyEvent;
+    type Rejection = copy_command::CopyRejection;
+    type Effect = copy_due::CopyEffect;
+    type Parameters = copy_parameters::CopyParameters;
 
     fn decide(
-        record: &state::CopyRecord,
-        parameters: &parameters::CopyParameters,
-        command: command::CopyCommand,
+        record: &copy_state::CopyRecord,
+        parameters: &copy_parameters::CopyParameters,
+        command: copy_command::CopyCommand,
         now: Timestamp,
-    ) -> Result<Vec<event::CopyEvent>, command::CopyRejection> {
-        decide::decide(record, parameters, command, now)
+    ) -> Result<Vec<copy_event::CopyEvent>, copy_command::CopyRejection> {
+        copy_decide::decide(record, parameters, command, now)
     }
 
-    fn evolve(record: &mut state::CopyRecord, event: &event::CopyEvent) {
-        evolve::evolve(record, event);
+    fn evolve(record: &mut copy_state::CopyRecord, event: &copy_event::CopyEvent) {
+        copy_evolve::evolve(record, event);
     }
 
     fn due(
-        record: &state::CopyRecord,
-        parameters: &parameters::CopyParameters,
+        record: &copy_state::CopyRecord,
+        parameters: &copy_parameters::CopyParameters,
         now: Timestamp,
-    ) -> Vec<due::CopyEffect> {
-        due::due(record, parameters, now)
+    ) -> Vec<copy_due::CopyEffect> {
+        copy_due::due(record, parameters, now)
     }
 
     fn next_wake(
-        record: &state::CopyRecord,
-        parameters: &parameters::CopyParameters,
+        record: &copy_state::CopyRecord,
+        parameters: &copy_parameters::CopyParameters,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        due::next_wake(record, parameters, now)
+        copy_due::next_wake(record, parameters, now)
     }
 }

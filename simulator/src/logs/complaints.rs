@@ -1,6 +1,6 @@
 //! Problems with a log: kinds, places and counts.
 
-mod summary;
+mod complaint_summary;
 #[cfg(test)]
 mod tests;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{AttemptTag, Digest, LrmId, Round, SiteName};
 use cospan_domain::job::spec::Executable;
-use cospan_domain::planted::{Bug, bug};
-use cospan_domain::reserve::ReservationTag;
+use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::reservation::ReservationTag;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use cospan_sites::port::{
     AtGate, ExitCause, GateState, InQueue, Observation, PayloadBegin, PayloadExit, SubmitRequest,

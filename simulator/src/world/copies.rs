@@ -11,8 +11,8 @@ use super::World;
 use super::agenda::SiteIndex;
 use super::attempt::AttemptStage;
 use super::network::FlowId;
-use super::trouble::count;
-use crate::kinds::FaultKind;
+use super::site_faults::count;
+use crate::fault_kinds::FaultKind;
 
 /// Size of every file that a payload writes.
 pub const OUTPUT_BYTES: Bytes = Bytes(1_000_000);

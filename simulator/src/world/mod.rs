@@ -5,16 +5,16 @@
 mod agenda;
 pub mod attempt;
 pub mod batch;
-mod calls;
-pub mod cluster;
 pub mod copies;
-mod doubles;
-mod leases;
-pub mod ledger;
+mod double_submissions;
 pub mod network;
-pub mod slurm;
-pub mod trouble;
-mod waiting;
+mod site_calls;
+pub mod site_faults;
+pub mod slurm_output;
+mod waiting_local_users;
+pub mod world_history;
+mod world_reservations;
+pub mod world_site;
 
 use std::collections::BTreeMap;
 
@@ -27,11 +27,11 @@ use rand::{Rng, SeedableRng};
 pub use agenda::SiteIndex;
 use agenda::{Agenda, AgendaEvent};
 use batch::LrmJobId;
-use cluster::{ClusterSpec, LocalStart, Occupant, SimulatedCluster};
 pub use copies::OUTPUT_BYTES;
-use ledger::{LedgerEvent, WorldLedger};
 use network::SimulatedNetwork;
-use trouble::{SiteFault, StruckFault};
+use site_faults::{SiteFault, StruckFault};
+use world_history::{LedgerEvent, WorldLedger};
+use world_site::{ClusterSpec, LocalStart, Occupant, SimulatedCluster};
 
 /// A link from one site to another.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use cospan_domain::units::{ClockSkew, Timestamp};
 use tracing::warn;
 
 use super::AgentAnswer;
-use super::left::seconds_to_timestamp;
+use super::attempt_remains::seconds_to_timestamp;
 
 /// A clock that is off by more than this, and one part in a thousand, was set.
 const STEP_MS: u64 = 2_000;

@@ -6,13 +6,13 @@
 //! the other end reads anything that a user wrote. A connection that cannot be made is not tried
 //! again at once: the pauses grow.
 
-mod answers;
-mod master;
+mod client_stderr;
 mod session;
+mod session_answers;
+mod ssh_connection;
+pub mod ssh_problem;
 #[cfg(test)]
 mod tests;
-pub mod trouble;
-mod words;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,9 +22,9 @@ use async_trait::async_trait;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::master::Master;
 use self::session::Session;
-use self::trouble::{SshProblem, SshTroubleKind};
+use self::ssh_connection::Master;
+use self::ssh_problem::{SshProblem, SshTroubleKind};
 use super::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, ExecLane, Work};
 
 /// The way to a site over SSH.
@@ -246,7 +246,7 @@ impl SshLink {
     }
 
     async fn start(&self, config: &SshConfig, lane: ExecLane) -> Result<Session, SshProblem> {
-        let child = master::session(config).map_err(|why| SshProblem::read(&why))?;
+        let child = ssh_connection::session(config).map_err(|why| SshProblem::read(&why))?;
         let started = Session::start(child, lane, config.wanted, config.patience).await;
         started.map_err(|why| SshProblem::read(&why))
     }

@@ -6,12 +6,12 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use cospan_domain::ids::{Digest, RelPath};
-use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 
-use super::area::FileArea;
-use super::root::{INCOMING, INSPECT, OpenRoot, STORE, TRASH};
-use super::task::TaskDirectory;
+use super::agent_task::TaskDirectory;
+use super::file_area::FileArea;
+use super::file_root::{INCOMING, INSPECT, OpenRoot, STORE, TRASH};
 use crate::port::{Excerpt, SiteError};
 
 /// The most bytes of one piece.

@@ -11,21 +11,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use cospan_domain::catalogue::state::FileStamp;
+use cospan_domain::catalogue::file_state::FileStamp;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{AttemptTag, Digest, HostName, LrmId, SiteName};
-use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{Bytes, DurationUs};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::beneath::Dir;
 use super::fetch_tree::bring_tree;
-use super::listing::Listing;
-use super::push::{insist, pace};
-use super::remote::PIECE;
-use super::root::STORE;
+use super::file_root::STORE;
+use super::open_beneath::Dir;
+use super::push_copy::{insist, pace};
+use super::remote_file_area::PIECE;
+use super::tree_pieces::Listing;
 use super::{SiteFiles, Sources};
 use crate::port::{
     Attempts, CopyBlame, CopyRequest, CopySource, CopyStatus, Excerpt, Files, Gate, GateDecision,
@@ -291,7 +291,7 @@ impl Files for Fetching {
         match self.sources.get(&order.source.site) {
             None => self.site.start_copy(order).await,
             Some(source) => {
-                let name = super::copies::task_name(order)?;
+                let name = super::copy_tasks::task_name(order)?;
                 self.fetch(order, source, name);
                 Ok(())
             }
@@ -302,7 +302,7 @@ impl Files for Fetching {
         if !self.is_fetched(order) {
             return self.site.copy_status(order).await;
         }
-        let name = super::copies::task_name(order)?;
+        let name = super::copy_tasks::task_name(order)?;
         if let Some(status) = self.under_way(&name) {
             return Ok(status);
         }
@@ -315,7 +315,7 @@ impl Files for Fetching {
 
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         if self.is_fetched(order) {
-            let name = super::copies::task_name(order)?;
+            let name = super::copy_tasks::task_name(order)?;
             if let Some(fetch) = self.forget(order, &name) {
                 fetch.task.abort();
                 // An abort is an end, too.

@@ -13,11 +13,11 @@ use tokio::time::Instant;
 
 use super::SiteFiles;
 use super::agent::content_of;
-use super::beneath::{Dir, kind};
 use super::fetch::remove;
-use super::listing::{ByteRun, LeafKind, ListedLeaf, Listing};
-use super::push::{insist, pace};
+use super::open_beneath::{Dir, kind};
+use super::push_copy::{insist, pace};
 use super::push_tree::{Sizes, missing};
+use super::tree_pieces::{ByteRun, LeafKind, ListedLeaf, Listing};
 use crate::port::{CopyBlame, CopyRequest};
 
 /// The mode of files that somebody may execute.

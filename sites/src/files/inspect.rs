@@ -1,16 +1,16 @@
 //! Inspection of a file: its digest takes reading all of it, so an agent does it.
 
-use cospan_domain::catalogue::state::FileStamp;
+use cospan_domain::catalogue::file_state::FileStamp;
 use cospan_domain::content::Content;
-use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 
-use super::area::FileArea;
-use super::copies::epitaph;
-use super::root::INSPECT;
+use super::agent_messages::{AgentOrder, AgentOutcome, WireBlame, WirePlace};
+use super::agent_task::TaskDirectory;
+use super::copy_tasks::epitaph;
+use super::file_area::FileArea;
+use super::file_root::INSPECT;
 use super::stamp;
-use super::task::TaskDirectory;
-use super::wire::{AgentOrder, AgentOutcome, WireBlame, WirePlace};
 use crate::port::{Inspected, SiteError};
 
 /// The state of an inspection.

@@ -387,7 +387,7 @@ mod tests {
                 }
             }
             if check_all(&made).is_ok() {
-                let dir = crate::files::beneath::Dir::open(&root).unwrap();
+                let dir = crate::files::open_beneath::Dir::open(&root).unwrap();
                 for entry in &made {
                     let path = std::str::from_utf8(&entry.path).unwrap();
                     if let Err(error) = dir.beneath(path) {

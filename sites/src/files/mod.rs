@@ -22,44 +22,44 @@
 //! control plane (or its deputy at the site) and agents.
 
 pub mod agent;
-pub mod listing;
 pub mod manifest;
+pub mod tree_pieces;
 
-mod area;
-pub(crate) mod attached;
-mod beneath;
+mod agent_messages;
+mod agent_task;
+pub(crate) mod attached_files;
 mod contents;
-mod copies;
+mod copy_tasks;
 pub mod fetch;
 mod fetch_tree;
+mod file_area;
+pub(crate) mod file_root;
 mod inspect;
-mod process;
-mod push;
+mod open_beneath;
+mod process_identity;
+mod push_copy;
 mod push_tree;
-mod rate;
-pub(crate) mod remote;
+pub(crate) mod remote_file_area;
 mod remote_tree;
-pub(crate) mod root;
+mod shared_bandwidth;
 mod stamp;
-mod task;
-mod tree;
-mod uploads;
-mod walk;
-mod wire;
+mod tree_reader;
+mod tree_walk;
+mod upload_files;
 
 use std::fmt::Debug;
 
 use async_trait::async_trait;
-use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::file_place::FilePlace;
 
-use self::listing::ByteRun;
+use self::tree_pieces::ByteRun;
 use crate::port::{Files, SiteError};
 
-pub use area::{AreaConfig, FileArea, SourceArea};
 pub use contents::PIECE_MAX_BYTES;
+pub use file_area::{AreaConfig, FileArea, SourceArea};
+pub use file_root::WORK;
 pub use inspect::InspectStatus;
-pub use remote::Sources;
-pub use root::WORK;
+pub use remote_file_area::Sources;
 
 /// The files of one site, however they are reached.
 #[async_trait]

@@ -8,9 +8,9 @@ use cospan_domain::content::Content;
 use cospan_domain::units::Bytes;
 use tokio::time::Instant;
 
-use super::listing::{ByteRun, Digester, LeafKind, Listing};
-use super::push::{Destination, PATIENCE, PAUSE, Push, PushTrouble};
-use super::push::{destination, insist, pace, source};
+use super::push_copy::{Destination, PATIENCE, PAUSE, Push, PushTrouble};
+use super::push_copy::{destination, insist, pace, source};
+use super::tree_pieces::{ByteRun, Digester, LeafKind, Listing};
 use crate::port::{CopyBlame, SiteError};
 
 /// The bytes that are there of each file.

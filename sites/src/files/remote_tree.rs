@@ -7,10 +7,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use async_trait::async_trait;
 use cospan_domain::content::Content;
 
-use super::listing::{ByteRun, LeafKind, ListedLeaf, Listing, NAMES_MAX};
+use super::file_root::INCOMING;
 use super::push_tree::{Sizes, TreeDestination};
-use super::remote::AgentPlace;
-use super::root::INCOMING;
+use super::remote_file_area::AgentPlace;
+use super::tree_pieces::{ByteRun, LeafKind, ListedLeaf, Listing, NAMES_MAX};
 use crate::agent::{self, AgentRequest};
 use crate::exec::ExecLane;
 use crate::port::SiteError;

@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
-use cospan_domain::catalogue::state::FileStamp;
+use cospan_domain::catalogue::file_state::FileStamp;
 
-use super::beneath::Dir;
-use super::walk::{Unwalkable, Walk, WalkStep, is_directory};
+use super::open_beneath::Dir;
+use super::tree_walk::{Unwalkable, Walk, WalkStep, is_directory};
 
 /// A directory with more entries is not looked through: that would take as long as reading it.
 const ENTRIES_MAX: usize = 20_000;

@@ -15,9 +15,9 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::SCRIPT;
+use super::attempt_words::Seal;
 use super::parameters::{self, WrapperPace, encode_go};
-use super::seal::Seal;
-use super::state;
+use super::state_files;
 use crate::port::{ExitCause, Go};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -113,7 +113,9 @@ impl WrapperBench {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        while !fs::read(directory.join("ready")).is_ok_and(|b| state::ready(&b, tag).is_some()) {
+        while !fs::read(directory.join("ready"))
+            .is_ok_and(|b| state_files::ready(&b, tag).is_some())
+        {
             std::thread::sleep(LOOK_EVERY);
         }
         // An adapter does this, too; it costs next to nothing.
@@ -129,7 +131,7 @@ impl WrapperBench {
         child.wait()?;
         let took = started.elapsed();
         let exit = fs::read(directory.join("exit"))?;
-        match state::exit(&exit, tag, &seal()) {
+        match state_files::exit(&exit, tag, &seal()) {
             Some(ExitCause::Code(0)) => Ok(took),
             other => Err(format!("{tag} ended as {other:?}").into()),
         }

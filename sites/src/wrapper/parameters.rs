@@ -11,7 +11,7 @@ use cospan_domain::ids::{AttemptTag, Digest, RelPath};
 use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::seal::{Seal, Sealed};
+use super::attempt_words::{Seal, Sealed};
 use crate::port::{Go, SubmitRequest, Warning};
 
 /// The latest time that shells handle: the end of the year 9999, in ms.

@@ -65,7 +65,7 @@ fn what_was_inspected_can_be_ordered_and_copied_on_from_the_store() {
     let found = inspected(&world.a, &user("x"));
     assert!(!found.directory);
     assert_eq!(world.copy(&order(found.content, "x")), CopyStatus::Complete);
-    let again = cospan_domain::transfer::place::FilePlace::Store(found.content.digest);
+    let again = cospan_domain::transfer::file_place::FilePlace::Store(found.content.digest);
     assert_eq!(inspected(&world.b, &again), found);
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use cospan_domain::ids::{AttemptTag, RelPath};
-use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 use cospan_sites::files::InspectStatus;
 use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus, SiteError};

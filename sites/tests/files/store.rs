@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 use cospan_sites::files::{InspectStatus, PIECE_MAX_BYTES};
 use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus, Excerpt, SiteError};

@@ -136,7 +136,7 @@ proptest! {
         let order = order(found.content, "d");
         prop_assert_eq!(world.copy(&order), CopyStatus::Complete);
         prop_assert!(snapshot(&world.in_store(found.content.digest)) == sent);
-        let stored = cospan_domain::transfer::place::FilePlace::Store(found.content.digest);
+        let stored = cospan_domain::transfer::file_place::FilePlace::Store(found.content.digest);
         prop_assert!(inspected(&world.b, &stored) == found, "its mode in the store matters");
         world.b.delete_content(found.content.digest).unwrap();
         prop_assert!(!world.in_store(found.content.digest).exists());

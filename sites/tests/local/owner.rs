@@ -7,7 +7,7 @@ use cospan_domain::units::Timestamp;
 use cospan_sites::contract::{
     PATIENCE, SiteFixture, await_printed, await_seen, order, script, start, tag,
 };
-use cospan_sites::local::LocalSite;
+use cospan_sites::local_site::LocalSite;
 use cospan_sites::port::{Attempts, Observation};
 
 use crate::support::LocalSiteFixture;

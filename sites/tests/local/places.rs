@@ -10,7 +10,7 @@ use cospan_domain::resources::Resources;
 use cospan_sites::contract::{
     SiteFixture, await_idle, await_seen, bring_to_gate, go, order, script, tag,
 };
-use cospan_sites::local::LocalSite;
+use cospan_sites::local_site::LocalSite;
 use cospan_sites::port::{Attempts, Gate, GateDecision, GateState, Observation, Site, SiteError};
 
 use crate::support::LocalSiteFixture;

@@ -17,10 +17,10 @@ use cospan_domain::units::{Bytes, DurationMs, DurationUs};
 use cospan_sites::contract::{SiteFixture, kill_all_of};
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::{SshConfig, SshExec};
-use cospan_sites::local::{LocalConfig, LocalSite};
+use cospan_sites::local_site::{LocalConfig, LocalSite};
 use cospan_sites::port::{FilePlace, Files, Inspected, Site};
-use cospan_sites::slurm::{SlurmConfig, SlurmSite};
-use cospan_sites::wrapper::seal::Seal;
+use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
+use cospan_sites::wrapper::attempt_words::Seal;
 
 /// Stands in for `ping`: there is no network in tests.
 const PING: &str = r#"

@@ -17,9 +17,9 @@ use cospan_domain::ids::{AttemptTag, HostName, JobId, RelPath, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, DurationUs};
 use cospan_sites::contract::{SiteFixture, kill_all_of};
-use cospan_sites::local::{LocalConfig, LocalSite};
+use cospan_sites::local_site::{LocalConfig, LocalSite};
 use cospan_sites::port::Site;
-use cospan_sites::wrapper::seal::Seal;
+use cospan_sites::wrapper::attempt_words::Seal;
 
 /// Stands in for `ping`: there is no network in tests.
 const PING: &str = r#"

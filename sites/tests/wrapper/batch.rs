@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{ExitCause, GateState, Go};
 use cospan_sites::wrapper::parameters::encode_go_for_site;
-use cospan_sites::wrapper::state;
+use cospan_sites::wrapper::state_files;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::bench::{Bench, go, our_tag, script, shells, with_each_shell};
@@ -29,8 +29,10 @@ fn decision(go: &Go, start_ms: u64) -> Vec<u8> {
 }
 
 fn payload(bench: &Bench) -> Pid {
-    bench.await_file("begun", |bytes| state::begun(bytes, our_tag()).is_some());
-    let name = state::begun(&fs::read(bench.path("begun")).unwrap(), our_tag()).unwrap();
+    bench.await_file("begun", |bytes| {
+        state_files::begun(bytes, our_tag()).is_some()
+    });
+    let name = state_files::begun(&fs::read(bench.path("begun")).unwrap(), our_tag()).unwrap();
     Pid::from_raw(name.pid.try_into().unwrap()).unwrap()
 }
 
@@ -66,7 +68,7 @@ fn all_nodes_of_a_batch_job_stand_in_ready_as_they_were_written() {
         shell.extend(shells().swap_remove(0));
         let bench = Bench::new(shell);
         let wrapper = bench.at_gate_with(more, &script("exit 0"));
-        let ready = state::ready(&fs::read(bench.path("ready")).unwrap(), our_tag()).unwrap();
+        let ready = state_files::ready(&fs::read(bench.path("ready")).unwrap(), our_tag()).unwrap();
         assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
         assert!(wrapper.wait().success());
         ready.nodes

@@ -11,9 +11,9 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::contract::{PATIENCE, tag};
 use cospan_sites::port::{ExitCause, GateState, Go};
 use cospan_sites::wrapper::SCRIPT;
+use cospan_sites::wrapper::attempt_words::Seal;
 use cospan_sites::wrapper::parameters::{self, WrapperPace, encode_go, encode_void};
-use cospan_sites::wrapper::seal::Seal;
-use cospan_sites::wrapper::state;
+use cospan_sites::wrapper::state_files;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Shells that can run the wrapper, as found here; there is always `sh`.
@@ -131,7 +131,9 @@ impl Bench {
     pub fn at_gate_with(&self, more: &[&str], command: &parameters::PayloadCommand) -> Wrapper {
         self.prepare(command);
         let wrapper = self.spawn_with(more, Stdio::null());
-        self.await_file("ready", |bytes| state::ready(bytes, self.tag).is_some());
+        self.await_file("ready", |bytes| {
+            state_files::ready(bytes, self.tag).is_some()
+        });
         wrapper
     }
 
@@ -153,7 +155,7 @@ impl Bench {
     pub fn decide_with(&self, bytes: &[u8]) -> GateState {
         fs::write(self.path("adapter.tmp"), bytes).unwrap();
         let _ = fs::hard_link(self.path("adapter.tmp"), self.path("decision"));
-        state::decision(&fs::read(self.path("decision")).unwrap(), self.tag, &seal()).unwrap()
+        state_files::decision(&fs::read(self.path("decision")).unwrap(), self.tag, &seal()).unwrap()
     }
 
     /// Lets it in if it begins until then, by the clock of [`uptime`].
@@ -188,12 +190,12 @@ impl Bench {
     }
 
     pub fn exit(&self) -> Option<ExitCause> {
-        state::exit(&fs::read(self.path("exit")).ok()?, self.tag, &seal())
+        state_files::exit(&fs::read(self.path("exit")).ok()?, self.tag, &seal())
     }
 
     /// Its number, once it has begun.
     pub fn payload(&self) -> u32 {
-        state::begun(&fs::read(self.path("begun")).unwrap(), self.tag)
+        state_files::begun(&fs::read(self.path("begun")).unwrap(), self.tag)
             .unwrap()
             .pid
     }

@@ -1,7 +1,7 @@
 //! The costs of jobs, job by job.
 
 use cospan_domain::job::accounting::Accounting;
-use cospan_domain::job::state::Job;
+use cospan_domain::job::job_state::Job;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

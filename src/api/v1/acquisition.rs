@@ -1,6 +1,6 @@
 //! The way in which a job acquires its processors, as its user writes it.
 
-use cospan_domain::acquire::{AcquisitionMode, AcquisitionOptions, QueueLimits};
+use cospan_domain::acquisition::{AcquisitionMode, AcquisitionOptions, QueueLimits};
 use cospan_domain::units::DurationMs;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -6,7 +6,7 @@
 //!
 //! [`spec`]: super::spec
 
-mod files;
+mod component_files;
 mod flexible;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,17 +19,19 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::acquisition::AcquisitionDocument;
-use super::factor::Factor;
+use super::dimension_weights::Factor;
 use super::label::{Demand, OverrideTarget};
 use super::preferences::PreferencesDocument;
 use super::quantity::{Length, Size};
 use super::reservation::ReservationDocument;
 use super::runner::{NotifyTarget, RestartScopeName, SweepDocument, WarningDocument};
-use super::shape::{
+use super::text_patterns::{
     ComponentText, PathText, PolicyText, Positive, RunnerText, SiteText, TargetText, VariableText,
 };
 use super::{number, text};
-pub use files::{ExecutableDocument, FeedDocument, FileDocument, InputDocument, OutputDocument};
+pub use component_files::{
+    ExecutableDocument, FeedDocument, FileDocument, InputDocument, OutputDocument,
+};
 pub use flexible::{FlexibleDocument, ShapeDocument};
 
 /// A job.

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::document::PriorityName;
-use super::last_words::LastWordsReport;
 use super::quantity::Instant;
 use super::ranking::RankingReport;
+use super::stderr_tail::LastWordsReport;
 
 /// The reasons why a job is where it is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]

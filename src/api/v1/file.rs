@@ -4,8 +4,8 @@ use cospan_domain::ids::{LogicalName, RelPath, SiteName};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::shape::{FileText, PathText, SiteText};
 use super::text;
+use super::text_patterns::{FileText, PathText, SiteText};
 
 /// A file to be registered; it is at a site already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

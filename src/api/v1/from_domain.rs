@@ -1,15 +1,15 @@
 //! Conversions of the domain's state into reports.
 
 use cospan_domain::ids::ComponentIndex;
-use cospan_domain::job::spec::{Collect, ComponentSpec};
-use cospan_domain::job::state::{
+use cospan_domain::job::job_state::{
     AttemptEnding, AttemptState, Component, Instants, Job, JobPhase, RestartStep, Setbacks,
 };
+use cospan_domain::job::spec::{Collect, ComponentSpec};
 use cospan_domain::placed::PlacedBy;
 use cospan_domain::units::Timestamp;
 
+use super::event_report::{ComponentNames, abort_cause, state_after};
 use super::explain::RefusedReport;
-use super::happened::{ComponentNames, abort_cause, state_after};
 use super::job::{
     ComponentReport, InstantsReport, JobReport, JobRow, OutputReport, PhaseReport, PlacedReport,
     SetbacksReport, SourceReport,

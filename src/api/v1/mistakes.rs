@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::document::JobDocument;
-use super::located::{self, LocatedText};
+use super::located_values::{self, LocatedText};
 use super::parse::{self, JobFormat, Jobs, ParseError, nearest};
 
 /// Most mistakes that are reported.
@@ -38,7 +38,7 @@ pub fn read(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Vec<Parse
     let is_list = parse::is_list(text, format);
     let located = match format {
         JobFormat::Toml => DeTable::parse(text).ok().map(LocatedText::from),
-        JobFormat::Json | JobFormat::Yaml => located::read(text, format == JobFormat::Yaml),
+        JobFormat::Json | JobFormat::Yaml => located_values::read(text, format == JobFormat::Yaml),
     };
     let (documents, mut found) = match (read, &located) {
         (Ok(documents), _) => (documents, Vec::new()),

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::{Benchmark, Objective, Preferences, Score};
+use cospan_domain::acquisition::{Benchmark, Objective, Preferences, Score};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::quantity::Length;
-use super::shape::BenchmarkText;
+use super::text_patterns::BenchmarkText;
 
 /// The objective by which sites are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]

@@ -1,9 +1,9 @@
 //! The ranking of the sites that may reserve for a job.
 
-use cospan_domain::acquire::Objective;
+use cospan_domain::acquisition::Objective;
 use cospan_domain::ids::ComponentIndex;
-use cospan_domain::job::state::Job;
-use cospan_domain::reserve::{
+use cospan_domain::job::job_state::Job;
+use cospan_domain::reservation::{
     CandidateState, CoallocationPart, Ranking, ReservationCandidate, ReservationSearch,
 };
 use cospan_domain::units::DurationMs;

@@ -1,21 +1,21 @@
 //! The reservation of a job: as its user writes it, and its state.
 
-use cospan_domain::acquire::ReservationTerms;
+use cospan_domain::acquisition::ReservationTerms;
 use cospan_domain::ids::{ComponentIndex, ReservationName};
-use cospan_domain::job::state::{Job, JobPhase, JobReservations};
-use cospan_domain::reserve::{SearchState, StartWindow};
+use cospan_domain::job::job_state::{Job, JobPhase, JobReservations};
+use cospan_domain::reservation::{SearchState, StartWindow};
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::event::EventReport;
-use super::moment::Moment;
 use super::quantity::{Instant, Length};
 use super::ranking::RankingReport;
-use super::shape::ReservationText;
-use super::shared::SharedReport;
+use super::shared_reservation::SharedReport;
 use super::split::SplitReport;
 use super::text;
+use super::text_patterns::ReservationText;
+use super::time::Moment;
 
 /// The tolerance if none is given, as far as the window allows it.
 const TOLERANCE: DurationMs = DurationMs::from_secs(60);

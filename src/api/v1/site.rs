@@ -6,7 +6,7 @@ use cospan_actors::api::FreeLater;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::lane::LaneReport;
+use super::partition::LaneReport;
 use super::quantity::Instant;
 
 /// Counts by name: `processors`, `memory_mb`, `gpus`, ...

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cospan_actors::api::{SiteStarts, StartOverview};
-use cospan_domain::reserve::StartWindow;
+use cospan_domain::reservation::StartWindow;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::acquire::Preferences;
+use cospan_domain::acquisition::Preferences;
 use cospan_domain::bid::{Weight, Weights};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, LogicalName, RelPath};
@@ -17,11 +17,11 @@ use cospan_domain::units::{Bytes, DurationMs};
 use thiserror::Error;
 
 use super::acquisition::AcquisitionDocument;
+use super::dimension_weights::Factor;
 use super::document::{
     ComponentDocument, ExecutableDocument, FeedDocument, FileDocument, FlexibleDocument,
     InputDocument, JobDocument, OutputDocument, OverrideDocument, RequestName,
 };
-use super::factor::Factor;
 use super::label::{Demand, OverrideTarget};
 use super::nodes;
 use super::preferences::PreferencesDocument;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::Job;
 use cospan_domain::units::DurationMs;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,7 +1,7 @@
 //! The public view of a directory that a component left.
 
 use cospan_domain::ids::RelPath;
-use cospan_sites::files::listing::{LeafKind, ListedLeaf, Listing};
+use cospan_sites::files::tree_pieces::{LeafKind, ListedLeaf, Listing};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -4,7 +4,7 @@ use cospan_domain::ids::{Digest, LogicalName, SiteName};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::shape::{DigestText, FileText, SiteText};
+use super::text_patterns::{DigestText, FileText, SiteText};
 use super::{number, text};
 
 /// Most characters of a file's name.

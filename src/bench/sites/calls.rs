@@ -13,11 +13,11 @@ use cospan_domain::units::DurationMs;
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::{SshConfig, SshExec};
 use cospan_sites::port::{Attempts, SubmitRequest};
-use cospan_sites::slurm::{SlurmConfig, SlurmSite};
+use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use super::together::quantile;
+use super::two_clusters::quantile;
 
 /// Submissions under way at once.
 const WIDTH: usize = 8;

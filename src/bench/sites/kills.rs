@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::bench_clusters::{BenchComponent, BenchGround, joined, now};
 use super::clusters::KILLED;
-use super::ground::{BenchComponent, BenchGround, joined, now};
 use crate::testbed::TestbedCluster;
 
 /// Jobs of a round.

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::ground::side_by_side;
+use super::bench_clusters::side_by_side;
 use crate::cli::{last_act, progress};
 use crate::testbed::Testbed;
 

@@ -1,17 +1,17 @@
 //! Clusters under Slurm, started on this machine, exposed to every known fault, and timed. Root on
 //! Debian; everything of ours runs as an ordinary user.
 
+mod bench_clusters;
 mod calls;
 mod clusters;
-mod ground;
-mod judged;
+mod killed_payloads;
 mod kills;
 mod leftovers;
 mod payloads;
 mod queries;
 mod setup;
 mod soak;
-mod together;
+mod two_clusters;
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ pub use calls::{CallFigures, CallsPlan, measure_calls};
 
 use super::report::{BenchReport, MUST_BE_NONE};
 use crate::testbed::{Testbed, said};
+use bench_clusters::{BASE, BenchGround, joined};
 use clusters::{BETA, BOTH, BenchLane, JUDGED, KILLED};
-use ground::{BASE, BenchGround, joined};
-use judged::Judged;
+use killed_payloads::Judged;
 use kills::Kills;
 use soak::Soak;
 
@@ -96,7 +96,7 @@ fn judged(extent: &BenchExtent) -> Result<Judged> {
         clusters: &JUDGED,
         ssh: None,
     })?;
-    judged::measure(&ground, extent.batches)
+    killed_payloads::measure(&ground, extent.batches)
 }
 
 fn kills(extent: &BenchExtent) -> Result<Kills> {
@@ -109,7 +109,7 @@ fn kills(extent: &BenchExtent) -> Result<Kills> {
 }
 
 fn together(ground: &BenchGround, extent: &BenchExtent, report: &mut BenchReport) -> Result<()> {
-    let together = together::measure(ground, extent.jobs)?;
+    let together = two_clusters::measure(ground, extent.jobs)?;
     report.floor("floor_slurm_start_s", together.raw, "s");
     report.figure("coalloc_two_slurms_s", together.start, "s", "<= 4");
     report.figure("start_spread_p95_s", together.spread, "s", "<= 1");

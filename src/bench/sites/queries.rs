@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::bench_clusters::{BenchComponent, BenchGround};
 use super::clusters::ALPHA;
-use super::ground::{BenchComponent, BenchGround};
 
 /// Queries of alpha per minute while there are no jobs.
 pub(super) fn idle(ground: &BenchGround, length: Duration) -> Result<f64> {

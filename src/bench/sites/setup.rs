@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::ground::BenchComponent;
+use super::bench_clusters::BenchComponent;
 use crate::testbed::{Account, Testbed, TestbedCluster};
 
 /// Commands that query Slurm; `sbatch` and `scancel` change something.

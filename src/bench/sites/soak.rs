@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::bench_clusters::{BenchComponent, BenchGround};
 use super::clusters::{ALPHA, BETA};
-use super::ground::{BenchComponent, BenchGround};
 use super::payloads::CameTo;
 use crate::testbed::TestbedCluster;
 

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::data_directory;
-use crate::serve::running::RunningProcess;
+use crate::serve::server_file::RunningProcess;
 
 /// The name of the server's log, in the data directory.
 const LOG: &str = "server.log";

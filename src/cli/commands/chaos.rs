@@ -10,12 +10,12 @@ use crate::api::v1::Length;
 use crate::api::v1::chaos::{
     ChaosReport, ChaosStatus, InjectionReport, JobDeeds, RehearsalReport, SiteDeeds, StateSince,
 };
-use crate::chaos::plan;
+use crate::chaos::fault_plan;
 use crate::cli::args_chaos::{ChaosCommand, ChaosInjectArgs};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::out::{bold, columns, fields, note, state};
-use crate::cli::when::clock;
+use crate::cli::local_time::clock;
+use crate::cli::print::{bold, columns, fields, note, state};
 
 /// Runs `chaos ...`.
 pub(crate) fn run(
@@ -39,7 +39,7 @@ fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExi
     }
     let lasting = args.lasting.map(|Length(lasting)| lasting);
     let plan =
-        plan::read(Path::new(&name), &text, lasting, &status.into()).map_err(|problems| {
+        fault_plan::read(Path::new(&name), &text, lasting, &status.into()).map_err(|problems| {
             let count = problems.len();
             let noun = if problems.len() == 1 {
                 "problem"

@@ -6,9 +6,9 @@ use crate::cli::args::OutputFormat;
 use crate::cli::args_operate::ConfigCommand;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::out::{note, warning_word};
+use crate::cli::print::{note, warning_word};
 use crate::config::{LocatedConfig, reference, show};
-use crate::roots;
+use crate::site_roots;
 
 /// Checks and shows the configuration.
 pub(crate) fn run(
@@ -61,7 +61,7 @@ pub(crate) fn run(
 /// Lists invalid roots, as far as this account can tell: the server's account may be another.
 pub(super) fn wrong_roots(context: &CommandContext, located: &LocatedConfig) -> Vec<String> {
     let config = &located.loaded.config;
-    let wrong = roots::wrong(config, &config.data_directory(&context.environment));
+    let wrong = site_roots::wrong(config, &config.data_directory(&context.environment));
     let certain = wrong.iter().filter(|wrong| !wrong.depends_on_account());
     certain.map(ToString::to_string).collect()
 }

@@ -10,12 +10,12 @@ use super::configuration::wrong_roots;
 use crate::cli::args_operate::DoctorArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::out::{columns, note, state};
+use crate::cli::print::{columns, note, state};
 use crate::client::Client;
 use crate::config::LocatedConfig;
 use crate::data_directory::{self, DataDirectoryError};
 use crate::file_system::{existing, is_in_memory};
-use crate::serve::running::RunningProcess;
+use crate::serve::server_file::RunningProcess;
 
 /// Disk space below this is too little for a store that grows.
 const LITTLE_DISK_BYTES: u64 = 1_000_000_000;
@@ -327,7 +327,7 @@ fn clock(server_s: Option<u64>) -> DoctorCheck {
     let Some(theirs) = server_s else {
         return DoctorCheck::good(WHAT, "the server does not tell its time");
     };
-    let apart = (crate::cli::when::now().0 / 1_000).abs_diff(theirs);
+    let apart = (crate::cli::local_time::now().0 / 1_000).abs_diff(theirs);
     if apart > MOST_SKEW_S {
         DoctorCheck::odd(
             WHAT,

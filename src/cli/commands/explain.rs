@@ -2,7 +2,7 @@
 
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 
-use super::{last_words, map, ranking};
+use super::{ranking, stderr_tail, virtual_map};
 use crate::api::v1::explain::{
     CostReport, ExplainReport, TransferReport, VerdictGroup, VerdictReport,
 };
@@ -10,8 +10,8 @@ use crate::cli::args::OutputFormat;
 use crate::cli::args_job::ExplainArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::out::{bold, columns, line, note, state, warning_word};
-use crate::cli::when::clock;
+use crate::cli::local_time::clock;
+use crate::cli::print::{bold, columns, line, note, state, warning_word};
 use crate::client::{Client, ClientError};
 
 /// Explains why jobs are where they are.
@@ -100,8 +100,8 @@ fn told(report: &ExplainReport, each: bool) -> String {
     text.push_str(&verdicts(report, each));
     if !report.bids.is_empty() {
         text.push('\n');
-        text.push_str(&map::by(report));
-        text.push_str(&map::table(&report.bids));
+        text.push_str(&virtual_map::by(report));
+        text.push_str(&virtual_map::table(&report.bids));
     }
     if !report.ranking.is_empty() {
         text.push('\n');
@@ -122,7 +122,7 @@ fn told(report: &ExplainReport, each: bool) -> String {
     }
     if !report.last_words.is_empty() {
         text.push('\n');
-        text.push_str(&last_words::text(&report.last_words));
+        text.push_str(&stderr_tail::text(&report.last_words));
     }
     text.push_str(&left_out(report));
     text

@@ -9,7 +9,7 @@ use crate::api::v1::upload::{UploadPage, UploadReport, UploadState};
 use crate::cli::args_operate::FileSubcommand;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::out::{bold, columns, fields};
+use crate::cli::print::{bold, columns, fields};
 use crate::client::Client;
 
 /// Registers input files and shows them.

@@ -9,7 +9,7 @@ use crate::api::v1::job::{JobPage, JobRow};
 use crate::api::v1::runner::TaskReport;
 use crate::cli::context::{CommandContext, PAGE};
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::out::{bold, fields, state};
+use crate::cli::print::{bold, fields, state};
 use crate::client::{Client, JobFilter};
 
 /// A sweep: its progress, and its runs.

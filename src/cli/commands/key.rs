@@ -7,8 +7,8 @@ use crate::api::v1::Instant;
 use crate::cli::args_operate::{KeyCommand, KeyRoleArgs};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::out::{columns, note};
-use crate::cli::when::{clock, now};
+use crate::cli::local_time::{clock, now};
+use crate::cli::print::{columns, note};
 use crate::keys::{KeyDirectory, KeyInfo, Roles};
 
 pub(crate) fn run(context: &mut CommandContext, command: &KeyCommand) -> Result<CliExit, CliError> {

@@ -4,8 +4,8 @@ use crate::api::v1::job::{JobPage, JobRow};
 use crate::cli::args_job::ListArgs;
 use crate::cli::context::{CommandContext, PAGE};
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::out::{columns, note, state};
-use crate::cli::when::{age, now};
+use crate::cli::local_time::{age, now};
+use crate::cli::print::{columns, note, state};
 use crate::client::{Client, JobFilter};
 
 pub(crate) fn run(context: &mut CommandContext, args: &ListArgs) -> Result<CliExit, CliError> {

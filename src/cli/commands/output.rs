@@ -15,7 +15,7 @@ use crate::cli::args_job::OutputArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::cli::interrupt::set_half_written;
-use crate::cli::out::{columns, note, state};
+use crate::cli::print::{columns, note, state};
 use crate::client::Client;
 
 /// The result for one output.

@@ -4,7 +4,7 @@ use crate::cli::args::OutputFormat;
 use crate::cli::args_operate::QuickstartArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::out::note;
+use crate::cli::print::note;
 use crate::quickstart::{QuickstartError, QuickstartOptions, run as demonstrate, testbed};
 
 /// Runs a job on three sites before the user's eyes.

@@ -4,8 +4,8 @@ use cospan_domain::units::DurationMs;
 
 use crate::api::v1::preferences::ObjectiveName;
 use crate::api::v1::ranking::{CandidateReport, RankingReport};
-use crate::cli::out::{columns, line};
-use crate::cli::when::local;
+use crate::cli::local_time::local;
+use crate::cli::print::{columns, line};
 
 /// Formats each ranking as a line with its objective, and a table.
 pub(super) fn text(rankings: &[RankingReport]) -> String {

@@ -2,18 +2,18 @@
 
 use std::time::{Duration, Instant as Clock};
 
-use super::{ranking, shared};
+use super::{ranking, shared_reservation};
 use crate::api::v1::event::EventReport;
 use crate::api::v1::reservation::{
     ReservationDocument, ReservationPage, ReservationReport, ReservationRow,
 };
-use crate::api::v1::shared::SharedExtension;
+use crate::api::v1::shared_reservation::SharedExtension;
 use crate::cli::args_job::OnlyArgs;
 use crate::cli::args_reserve::{ReservationCommand, ReservationTarget};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::out::{bold, columns, fields, line, note, state};
-use crate::cli::when::local;
+use crate::cli::local_time::local;
+use crate::cli::print::{bold, columns, fields, line, note, state};
 use crate::client::Client;
 
 /// Number of rows of a page.
@@ -37,9 +37,10 @@ pub(crate) fn run(
         ReservationCommand::Show {
             ids: ReservationTarget::Shared(name),
         } => {
-            context
-                .out
-                .answer(&client.shared_reservation(name.as_str())?, shared::show)?;
+            context.out.answer(
+                &client.shared_reservation(name.as_str())?,
+                shared_reservation::show,
+            )?;
         }
         ReservationCommand::Show {
             ids: ReservationTarget::Jobs(ids),
@@ -48,8 +49,8 @@ pub(crate) fn run(
                 context.out.answer(&client.reservation(id)?, show)?;
             }
         }
-        ReservationCommand::Create(args) => shared::create(context, &client, args)?,
-        ReservationCommand::Allow(args) => shared::allow(context, &client, args)?,
+        ReservationCommand::Create(args) => shared_reservation::create(context, &client, args)?,
+        ReservationCommand::Allow(args) => shared_reservation::allow(context, &client, args)?,
         ReservationCommand::Extend {
             name,
             longer,
@@ -59,12 +60,12 @@ pub(crate) fn run(
                 until: *until,
                 longer: *longer,
             };
-            shared::extend(context, &client, name.as_str(), &to)?;
+            shared_reservation::extend(context, &client, name.as_str(), &to)?;
         }
         ReservationCommand::Cancel {
             ids: ReservationTarget::Shared(name),
         } => {
-            shared::cancel(context, &client, name.as_str())?;
+            shared_reservation::cancel(context, &client, name.as_str())?;
         }
         ReservationCommand::Cancel {
             ids: ReservationTarget::Jobs(ids),
@@ -182,7 +183,7 @@ fn sites(reservation: &ReservationReport) -> String {
 }
 
 fn list(page: &ReservationPage) -> String {
-    let shared = shared::table(&page.shared);
+    let shared = shared_reservation::table(&page.shared);
     if page.reservations.is_empty() {
         return "no job is to be promised a start\n".to_owned() + &shared;
     }

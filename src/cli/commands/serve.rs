@@ -15,7 +15,7 @@ use crate::file_system::is_in_memory;
 use crate::http::Malformed;
 use crate::serve;
 use crate::terminal;
-use crate::terminal::log::{JsonEntries, SeenFields};
+use crate::terminal::log_format::{JsonEntries, SeenFields};
 
 /// Serves until a signal ends it.
 pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliExit, CliError> {
@@ -29,7 +29,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliE
         // A process that leads a session already needs no new one.
         let _ = rustix::process::setsid();
     }
-    let signals = serve::signals::listen().map_err(|error| {
+    let signals = serve::server_signals::listen().map_err(|error| {
         CliError::usage(
             format!("cannot listen for signals: {error}"),
             "report this as a bug",

@@ -3,20 +3,20 @@
 use cospan_domain::ids::JobId;
 use serde::Serialize;
 
-use super::{group, last_words};
+use super::{group, stderr_tail};
 use crate::api::v1::Length;
 use crate::api::v1::accounting::AccountingReport;
 use crate::api::v1::event::HistoryReport;
 use crate::api::v1::job::{ComponentReport, JobReport, OutputReport, SetbacksReport};
-use crate::api::v1::last_words::LastWordsReport;
 use crate::api::v1::reservation::{HeldReport, ReservationReport};
 use crate::api::v1::runner::TaskReport;
+use crate::api::v1::stderr_tail::LastWordsReport;
 use crate::cli::args_job::ShowArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::cli::ids::IdItem;
-use crate::cli::out::{bold, columns, dim, fields, line, state};
-use crate::cli::when::{age, clock, now};
+use crate::cli::local_time::{age, clock, now};
+use crate::cli::print::{bold, columns, dim, fields, line, state};
 
 /// A job with its history.
 #[derive(Debug, Serialize)]
@@ -81,7 +81,7 @@ fn text(shown: &ShownJob) -> String {
     ));
     if !shown.last_words.is_empty() {
         text.push('\n');
-        text.push_str(&last_words::text(&shown.last_words));
+        text.push_str(&stderr_tail::text(&shown.last_words));
     }
     let outputs: Vec<Vec<String>> = job
         .components

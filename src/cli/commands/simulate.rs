@@ -5,11 +5,11 @@ mod progress;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cospan_actors::settings::Settings;
+use cospan_actors::actor_settings::Settings;
 use cospan_domain::ids::PolicyName;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::placement::find_policy;
-use cospan_domain::reserve::flexco::Operations;
+use cospan_domain::reservation::flexco::Operations;
 use cospan_domain::units::Bytes;
 use cospan_simulator::logs::OnBad;
 use cospan_simulator::world::batch::Discipline;

@@ -2,9 +2,9 @@
 
 use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
-use super::cluster;
+use super::site_setup;
 use crate::api::v1::Instant;
-use crate::api::v1::lane::{LaneReport, WaitReport};
+use crate::api::v1::partition::{LaneReport, WaitReport};
 use crate::api::v1::quantity::Length;
 use crate::api::v1::site::{
     Counts, ForceOrder, FreeStep, LinkReport, SiteList, SiteReport, TimelineReport, WindowEnd,
@@ -13,8 +13,8 @@ use crate::api::v1::site::{
 use crate::cli::args_operate::{SiteSubcommand, VerdictArg};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::out::{bold, columns, fields, line, state};
-use crate::cli::when::{age, clock, local, now, rough};
+use crate::cli::local_time::{age, clock, local, now, rough};
+use crate::cli::print::{bold, columns, fields, line, state};
 use crate::client::{Client, SiteAction};
 
 /// Default length of time for which free processors are shown.
@@ -28,9 +28,9 @@ pub(crate) fn run(
     command: &SiteSubcommand,
 ) -> Result<CliExit, CliError> {
     match command {
-        SiteSubcommand::Add(args) => cluster::add::run(context, args),
-        SiteSubcommand::Check(args) => cluster::check::run(context, args),
-        SiteSubcommand::Clean(args) => cluster::clean::run(context, args),
+        SiteSubcommand::Add(args) => site_setup::add::run(context, args),
+        SiteSubcommand::Check(args) => site_setup::check::run(context, args),
+        SiteSubcommand::Clean(args) => site_setup::clean::run(context, args),
         command => steer(context, command),
     }
 }
@@ -351,7 +351,7 @@ mod tests {
     use cospan_domain::units::Timestamp;
 
     use super::*;
-    use crate::api::v1::lane::GotReport;
+    use crate::api::v1::partition::GotReport;
 
     #[test]
     fn what_could_be_got_lately_and_what_waited_is_shown_by_partition() {

@@ -5,8 +5,8 @@ use crate::api::v1::slots::{SiteSlots, SlotsReport};
 use crate::cli::args_reserve::SlotsArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::out::columns;
-use crate::cli::when::local;
+use crate::cli::local_time::local;
+use crate::cli::print::columns;
 use crate::client::SlotsRequest;
 
 /// Prints the possible starts of a job.

@@ -11,7 +11,7 @@ use crate::cli::args_operate::StoreCommand;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::cli::interrupt::set_half_written;
-use crate::cli::out::{fields, note};
+use crate::cli::print::{fields, note};
 use crate::client::Client;
 
 /// Shows the store, or exports it.
@@ -102,7 +102,8 @@ fn accept_loss(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
-    let Some(accepted) = cospan_storage::loss::accept(&path, &options).map_err(offline)? else {
+    let Some(accepted) = cospan_storage::accept_loss::accept(&path, &options).map_err(offline)?
+    else {
         note(&format!(
             "nothing is missing of the store at {}",
             path.display()

@@ -1,15 +1,15 @@
 //! `cospan submit`
 
-mod bring;
 mod default_time;
 mod line;
+mod upload_inputs;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::explain;
-use super::promise;
+use super::reserved_start;
 use super::wait::{Until, wait_for};
 use crate::api::v1::job::{CheckedReport, SubmittedReport, SubmittedRow};
 use crate::api::v1::mistakes;
@@ -18,7 +18,7 @@ use crate::api::v1::{JobDocument, JobFormat};
 use crate::cli::args_job::SubmitArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::out::{note, warning_word};
+use crate::cli::print::{note, warning_word};
 use crate::client::{Client, ClientError, SubmitOptions};
 use crate::sbatch;
 use crate::terminal::cell;
@@ -60,7 +60,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<Cli
             .for_each(|job| job.reservation = Some(shared.clone()));
     }
     let client = context.client()?;
-    let mut bringer = bring::Bringer::new(&client);
+    let mut bringer = upload_inputs::Bringer::new(&client);
     for (job, origin) in jobs.iter_mut().zip(&origins) {
         bringer.bring(job, &origin.folder)?;
     }
@@ -93,11 +93,11 @@ pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<Cli
     let ids: Vec<u64> = submitted.jobs.iter().map(|row| row.id).collect();
     if !args.wait {
         context.out.answer(&submitted, submitted_text)?;
-        promise::tell(&client, &jobs, &submitted)?;
+        reserved_start::tell(&client, &jobs, &submitted)?;
         return Ok(CliExit::Done);
     }
     note(submitted_text(&submitted).trim_end());
-    promise::tell(&client, &jobs, &submitted)?;
+    reserved_start::tell(&client, &jobs, &submitted)?;
     wait_for(
         context,
         &client,

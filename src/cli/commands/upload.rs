@@ -13,7 +13,7 @@ use cospan_domain::units::Bytes;
 use crate::api::v1::problem::Code;
 use crate::api::v1::upload::{UploadReport, UploadRequest, UploadState};
 use crate::cli::exit::CliError;
-use crate::cli::out::note;
+use crate::cli::print::note;
 use crate::client::{Client, ClientError};
 
 /// Largest piece: a broken connection costs no more.

@@ -1,22 +1,22 @@
 //! `cospan wait`: waits until jobs have ended, by the stream of changes, or by asking now and then
 //! where there is no stream.
 
-mod many;
+mod wait_many;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::last_words;
+use super::stderr_tail;
 use crate::api::v1::Length;
 use crate::api::v1::job::PhaseReport;
-use crate::api::v1::last_words::LastWordsReport;
+use crate::api::v1::stderr_tail::LastWordsReport;
 use crate::cli::args_job::WaitArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::cli::interrupt::set_hint;
-use crate::cli::out::{line, note, state};
+use crate::cli::print::{line, note, state};
 use crate::client::{ChangeStream, Client, ClientError, StreamEvent};
 
 /// Longest time without a look at the jobs, even if the stream is silent.
@@ -87,7 +87,7 @@ pub(crate) fn wait_for(
         stream: None,
         deadline,
         reached: Instant::now(),
-        many: (ids.len() > many::MANY).then(|| many::WaitProgress::new(ids.len())),
+        many: (ids.len() > wait_many::MANY).then(|| wait_many::WaitProgress::new(ids.len())),
     };
     let in_time = watch.until_ended(ids, until.any)?;
     let mut outcomes: Vec<WaitOutcome> = ids.iter().filter_map(|id| watch.outcome(*id)).collect();
@@ -96,10 +96,10 @@ pub(crate) fn wait_for(
         .filter(|outcome| outcome.state == "failed");
     failed
         .take(TOLD)
-        .for_each(|outcome| outcome.last_words = last_words::of(client, outcome.id));
+        .for_each(|outcome| outcome.last_words = stderr_tail::of(client, outcome.id));
     context.out.answer(&outcomes, |outcomes| {
-        if outcomes.len() > many::MANY {
-            many::text(outcomes)
+        if outcomes.len() > wait_many::MANY {
+            wait_many::text(outcomes)
         } else {
             outcomes.iter().map(outcome_text).collect()
         }
@@ -130,7 +130,7 @@ fn outcome_text(outcome: &WaitOutcome) -> String {
         .as_ref()
         .map(|reason| format!(": {reason}"))
         .unwrap_or_default();
-    let words = last_words::text(&outcome.last_words);
+    let words = stderr_tail::text(&outcome.last_words);
     line(&format!(
         "job {} {}{reason}",
         outcome.id,
@@ -147,7 +147,7 @@ struct JobWatch<'c> {
     deadline: Option<Instant>,
     reached: Instant,
     /// The common progress of many jobs.
-    many: Option<many::WaitProgress>,
+    many: Option<wait_many::WaitProgress>,
 }
 
 impl JobWatch<'_> {
@@ -214,7 +214,10 @@ impl JobWatch<'_> {
     /// Returns the jobs to look at next, once a job has changed, or when it is time.
     fn next_due(&mut self, ids: &[u64]) -> Vec<u64> {
         let Some(stream) = &mut self.stream else {
-            let rest = self.many.as_ref().map_or(POLL, many::WaitProgress::rest);
+            let rest = self
+                .many
+                .as_ref()
+                .map_or(POLL, wait_many::WaitProgress::rest);
             std::thread::sleep(self.remaining().unwrap_or(rest).min(rest));
             return ids.to_vec();
         };

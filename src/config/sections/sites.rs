@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cospan_domain::acquire::Scores;
+use cospan_domain::acquisition::Scores;
 use cospan_domain::ids::{HostName, KeyName, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;

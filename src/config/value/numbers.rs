@@ -1,6 +1,6 @@
 //! Numbers as values.
 
-use cospan_domain::acquire::Score;
+use cospan_domain::acquisition::Score;
 use cospan_domain::bid::{Weight, Weights};
 use cospan_domain::units::{Mflops, PerMillion};
 use toml::de::DeValue;

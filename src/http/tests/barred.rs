@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use cospan_domain::job::state::{AttemptState, Component};
+use cospan_domain::job::job_state::{AttemptState, Component};
 
 use super::*;
 use crate::api::v1::upload::{UploadReport, UploadState};

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId, Round};
-use cospan_domain::job::event::{JobEvent, JobEventKind};
-use cospan_domain::job::state::{AbortCause, AfterAbort, AttemptState, Component};
+use cospan_domain::job::job_event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_state::{AbortCause, AfterAbort, AttemptState, Component};
 use cospan_domain::placed::Placement;
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde_json::Value;

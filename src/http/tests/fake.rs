@@ -15,12 +15,12 @@ use cospan_actors::api::{
 use cospan_domain::ids::{
     ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, LogicalName, Seq, SiteName,
 };
-use cospan_domain::job::event::JobEvent;
+use cospan_domain::job::job_event::JobEvent;
+use cospan_domain::job::job_state::{Job, JobPhase, Setbacks};
 use cospan_domain::job::spec::SpecLimits;
-use cospan_domain::job::state::{Job, JobPhase, Setbacks};
-use cospan_domain::reserve::{EqualParts, PossibleStarts, StartWindow};
+use cospan_domain::reservation::{EqualParts, PossibleStarts, StartWindow};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::files::listing::{LeafKind, ListedLeaf, Listing};
+use cospan_sites::files::tree_pieces::{LeafKind, ListedLeaf, Listing};
 use cospan_sites::port::{UPLOADS, UploadStep};
 use futures_util::{StreamExt, stream};
 use tokio::sync::broadcast;
@@ -30,7 +30,7 @@ use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
 use crate::api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
-use crate::http::backend::{
+use crate::http::control_plane_port::{
     Backend, Changes, ExplainPage, FollowedChange, JobChange, JobFacts, JobHistory, ListOrder,
     Pieces, ReadOrder, ServedPiece, WantedFile,
 };

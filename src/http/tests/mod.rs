@@ -1,6 +1,6 @@
 //! The edge against a control plane of paper, over real connections on loopback.
 
-mod access;
+mod access_tests;
 mod bad_input;
 mod barred;
 mod description;
@@ -9,12 +9,12 @@ mod fake;
 mod mutation;
 mod orders;
 mod reading;
-mod reservations;
+mod reservations_tests;
 mod security;
 mod server;
 mod streams;
 mod submission;
-mod uploads;
+mod uploads_tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

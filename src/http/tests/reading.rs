@@ -4,7 +4,7 @@ use std::io::Read;
 use std::sync::atomic::Ordering;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use cospan_domain::job::state::{AttemptEnding, AttemptState, Component, JobPhase};
+use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Component, JobPhase};
 use cospan_domain::units::Timestamp;
 
 use super::*;

@@ -1,18 +1,18 @@
 //! `cospan quickstart --testbed`: the same on two real clusters under Slurm, one of which loses its
 //! controller in the middle.
 
-mod clusters;
-mod job;
-mod story;
+mod testbed_clusters;
+mod testbed_job;
+mod testbed_steps;
 
 use serde::Serialize;
 
 use super::demo_directory::DemoDirectory;
-use super::server::DemoShared;
-use super::tell::Teller;
+use super::demo_server::DemoShared;
+use super::narrator::Teller;
 use super::{EndOnDrop, QuickstartError, QuickstartOptions, end_on_signals};
-use clusters::SlurmClusters;
-use story::TestbedStory;
+use testbed_clusters::SlurmClusters;
+use testbed_steps::TestbedStory;
 
 /// The report of the demonstration.
 #[derive(Debug, Clone, Serialize)]
@@ -78,5 +78,5 @@ pub fn run(options: &QuickstartOptions) -> Result<TestbedReport, QuickstartError
 /// # Errors
 /// The caller is not root, or something is left.
 pub fn remove() -> Result<(), QuickstartError> {
-    clusters::remove()
+    testbed_clusters::remove()
 }

@@ -1,15 +1,15 @@
 //! All events at the sites that the control plane does not cause, read or drawn beforehand.
 
-mod failures;
-mod level;
+mod dummy_load;
 mod local_load;
+mod node_failures;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
-pub use cospan_simulator::world::cluster::LocalJob;
+pub use cospan_simulator::world::world_site::LocalJob;
 use thiserror::Error;
 
 use super::{DescribedSite, Grid};
@@ -19,7 +19,7 @@ use cospan_simulator::models::ModelParameterError;
 use cospan_simulator::models::tsafrir::EstimateError;
 use cospan_simulator::world::batch::Discipline;
 
-pub use failures::FailureNotes;
+pub use node_failures::FailureNotes;
 
 /// The largest number of local jobs, and of node failures, of one site; more would not fit into
 /// memory.
@@ -171,8 +171,8 @@ impl Grid {
         let mut complaints = Vec::new();
         for site in &self.sites {
             let (local_jobs, load) = local_load::jobs(site, options)?;
-            let (node_failures, failures) = failures::failures(site, options)?;
-            let black_holes = failures::black_holes(site, options)?;
+            let (node_failures, failures) = node_failures::failures(site, options)?;
+            let black_holes = node_failures::black_holes(site, options)?;
             let local_load = Some(load).filter(|notes| !notes.is_empty());
             let failures = Some(failures).filter(|notes| !notes.is_empty());
             if local_load.is_some() || failures.is_some() {

@@ -10,10 +10,10 @@
 
 mod build;
 mod describe;
+mod grid_quantity;
+mod grid_table;
 mod problems;
-mod quantity;
 mod read;
-mod table;
 #[cfg(test)]
 mod tests;
 
@@ -21,12 +21,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cospan_domain::acquire::Scores;
+use cospan_domain::acquisition::Scores;
 use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 use thiserror::Error;
 
-use crate::simulate::reservations::ReservationWorkload;
+use crate::simulate::reserving_jobs::ReservationWorkload;
 use crate::simulate::workload::Estimates;
 use cospan_simulator::world::batch::Discipline;
 

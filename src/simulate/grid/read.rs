@@ -1,8 +1,8 @@
 //! From the text of a grid file to a [`Grid`].
 
-mod links;
-mod reservations;
-mod site;
+mod read_links;
+mod read_reservations;
+mod read_site;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_domain::units::Bytes;
 use toml::de::DeTable;
 
+use super::grid_table::{GridTable, Placed};
 use super::problems::Collector;
-use super::table::{GridTable, Placed};
 use super::{DescribedSite, Grid, GridProblems, SITES_MAX};
 
 /// Reads the text; logs are in the directory of `file`.
@@ -75,9 +75,9 @@ impl<'f> GridReading<'f> {
             .flatten()
             .map(|table| self.site(table))
             .collect();
-        let network = links::defaults(root);
-        let links = links::links(root, &self.names, network.unwrap_or_default());
-        let reservations = reservations::reservations(root, &sites);
+        let network = read_links::defaults(root);
+        let links = read_links::links(root, &self.names, network.unwrap_or_default());
+        let reservations = read_reservations::reservations(root, &sites);
         Some(Grid {
             sites: sites.into_iter().collect::<Option<_>>()?,
             links,
@@ -87,7 +87,7 @@ impl<'f> GridReading<'f> {
     }
 
     fn site(&mut self, table: &GridTable<'_, '_>) -> Option<DescribedSite> {
-        let name = table.required("name", super::table::parsed::<SiteName>);
+        let name = table.required("name", super::grid_table::parsed::<SiteName>);
         if let Some(Placed { value, at }) = &name {
             let line = table.line(at);
             if let Some(first) = self.names.insert(value.clone(), line) {
@@ -95,7 +95,7 @@ impl<'f> GridReading<'f> {
                 table.wrong(at, message, "give each site its own name");
             }
         }
-        let site = site::site(table, name.map(|name| name.value), self.directory);
+        let site = read_site::site(table, name.map(|name| name.value), self.directory);
         self.compare_files(table, site.as_ref()?);
         site
     }

@@ -1,6 +1,6 @@
-mod build;
+mod build_tests;
 mod check;
-mod failures;
+mod failures_tests;
 mod file;
 
 use std::path::Path;

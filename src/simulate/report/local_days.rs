@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cospan_domain::reserve::flexco::bounded_slowdown;
+use cospan_domain::reservation::flexco::bounded_slowdown;
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde::{Deserialize, Serialize};
 

@@ -13,17 +13,17 @@ mod compare;
 mod components_csv;
 mod figures;
 mod groups;
+mod html_report;
 mod jobs_csv;
 mod local_days;
 mod millis;
+mod number_format;
 mod output;
-mod page;
 mod record;
-mod show;
 mod stats;
-mod steps;
+mod step_function;
 mod summary;
-mod terminal;
+mod terminal_summary;
 
 #[cfg(test)]
 mod tests;
@@ -42,4 +42,4 @@ pub use record::{
 };
 pub use stats::{Distribution, Interval, mean, quantile, t_975};
 pub use summary::{JobCounts, LoadShares, RunSummary, SiteSummary};
-pub use terminal::terminal_summary;
+pub use terminal_summary::terminal_summary;

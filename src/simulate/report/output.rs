@@ -10,12 +10,12 @@ use thiserror::Error;
 use super::compare::LabelComparison;
 use super::components_csv::components_csv;
 use super::figures::{self, Figure};
+use super::html_report;
 use super::jobs_csv::jobs_csv;
 use super::local_days::local_csv;
-use super::page;
 use super::record::RunRecord;
 use super::summary::RunSummary;
-use super::terminal::terminal_summary;
+use super::terminal_summary::terminal_summary;
 
 /// Version of the layout of `summary.json`; raised when a field changes its meaning or disappears.
 const SUMMARY_FORMAT: u32 = 2;
@@ -98,7 +98,7 @@ pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<ReportFiles, Repor
     };
     let mut json = serde_json::to_vec_pretty(&summary)?;
     json.push(b'\n');
-    let html = page::html(setup, &summaries, &comparison, &figures)?;
+    let html = html_report::html(setup, &summaries, &comparison, &figures)?;
     let mut files = vec![
         OutputFile {
             path: "summary.json".into(),

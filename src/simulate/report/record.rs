@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::local_days::LocalDay;
 use super::millis;
-use super::steps::{ReportSpan, StepValue};
+use super::step_function::{ReportSpan, StepValue};
 
 /// Run times below this count as this much in the bounded slowdown, as is
 /// usual since Feitelson and Rudolph, "Metrics and Benchmarking for Parallel

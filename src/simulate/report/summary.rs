@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::groups::{self, GroupSummary};
 use super::record::{JobEnding, LoadKind, LoadRecord, RunJob, RunRecord, SiteTrace};
 use super::stats::Distribution;
-use super::steps::means;
+use super::step_function::means;
 
 /// Milliseconds in an hour.
 const HOUR_MS: f64 = 3_600_000.0;

@@ -3,7 +3,7 @@
 use cospan_domain::units::DurationMs;
 use rand::rngs::StdRng;
 
-use super::source::LogEstimate;
+use super::job_source::LogEstimate;
 use super::{RawJob, SHORTEST_RUN_TIME, SourceNotes};
 use cospan_simulator::models::tsafrir::{
     EstimateCount, EstimateError, EstimateModel, LONGEST_MIN, assign_estimates,

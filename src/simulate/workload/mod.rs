@@ -8,15 +8,15 @@
 //! Deliberately absent: users that wait for a job before they submit the next (an open workload
 //! only), and the sites where components should run.
 
-mod complaints;
 mod estimates;
 mod fit;
+mod job_source;
 mod own_files;
 mod plan;
-mod source;
-mod split;
+mod split_jobs;
 #[cfg(test)]
 mod tests;
+mod workload_changes;
 
 use std::path::PathBuf;
 
@@ -29,13 +29,13 @@ use cospan_simulator::logs::OnBad;
 use cospan_simulator::models::ModelParameterError;
 use cospan_simulator::models::tsafrir::EstimateError;
 
-pub use complaints::{SourceNotes, UnplaceableJob, WorkloadComplaints};
 pub use estimates::Estimates;
 pub(crate) use estimates::{Times, settle, stretched};
+pub(crate) use job_source::{RawJob, log_jobs, open, reading};
+pub use job_source::{SHORTEST_RUN_TIME, SourceError};
 pub use own_files::{OwnFiles, OwnReplica};
-pub(crate) use source::{RawJob, log_jobs, open, reading};
-pub use source::{SHORTEST_RUN_TIME, SourceError};
-pub use split::{COMPONENTS_MAX, JobSize, WorkloadSplit};
+pub use split_jobs::{COMPONENTS_MAX, JobSize, WorkloadSplit};
+pub use workload_changes::{SourceNotes, UnplaceableJob, WorkloadComplaints};
 
 /// The largest number of jobs that a model may be asked for.
 pub const JOBS_MAX: usize = 1_000_000;

@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 
 use super::WorkloadJob;
 use crate::api::v1::Size;
-use crate::simulate::streams::stream;
+use crate::simulate::random_streams::stream;
 
 /// Files that a single job reads.
 #[derive(Debug, Clone, PartialEq, Eq)]

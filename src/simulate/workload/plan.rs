@@ -6,13 +6,13 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::fit::fits;
-use super::source::{lublin_jobs, poisson_jobs};
+use super::job_source::{lublin_jobs, poisson_jobs};
 use super::{
     JOBS_MAX, LOAD_SCALE_MAX, RawJob, SourceNotes, Times, UnplaceableJob, Workload,
     WorkloadComplaints, WorkloadError, WorkloadJob, WorkloadOptions, WorkloadSource, WorkloadSplit,
     log_jobs, settle, stretched,
 };
-use crate::simulate::streams::stream;
+use crate::simulate::random_streams::stream;
 use cospan_simulator::logs::OnBad;
 
 /// The whole of a log.

@@ -12,19 +12,19 @@
 )]
 
 pub mod client;
-mod history;
 mod lifecycle;
 mod model;
-mod scans;
+mod scan_contract;
+mod unit_order;
 mod units;
 
 use std::path::Path;
 
 pub use client::ContractClient;
-pub use history::*;
 pub use lifecycle::*;
 pub use model::*;
-pub use scans::*;
+pub use scan_contract::*;
+pub use unit_order::*;
 pub use units::*;
 
 use crate::port::{Opened, Sink, StoreError, Stored};

@@ -4,20 +4,20 @@
 //! journals on it, as a real disk outlives processes.
 
 mod disk;
-mod engine;
+mod faulty_engine;
 
 use std::sync::Arc;
 
 use cospan_domain::ids::InstanceId;
 
 pub use disk::{DiskFault, FaultDisk};
-use engine::FaultEngine;
+use faulty_engine::FaultEngine;
 
-use crate::floor::KnownFloor;
-use crate::found;
-use crate::grouped::{GroupLimits, Grouped, Unattended};
-use crate::inline::Inline;
+use crate::inline_journal::Inline;
 use crate::port::{Opened, Sink, StoreError, Stored};
+use crate::store_floor::KnownFloor;
+use crate::take_over;
+use crate::threaded_journal::{GroupLimits, Grouped, Unattended};
 
 /// Opens the store on a disk, decided in-line and without waiting: a slow disk only reports how
 /// long it would have taken.
@@ -31,15 +31,15 @@ pub fn open(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     let mut engine = FaultEngine::open(disk, false)?;
-    let begun = found::begin(
+    let begun = take_over::begin(
         &mut engine,
-        engine::PLACE,
+        faulty_engine::PLACE,
         &KnownFloor::default(),
         instance,
         load,
     )?;
     let limits = GroupLimits::default();
-    let journal = Inline::new(engine, engine::PLACE, limits.units_max, sink);
+    let journal = Inline::new(engine, faulty_engine::PLACE, limits.units_max, sink);
     Ok(Opened::new(Arc::new(journal), begun))
 }
 
@@ -55,9 +55,9 @@ pub fn open_threaded(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     let mut engine = FaultEngine::open(disk, true)?;
-    let begun = found::begin(
+    let begun = take_over::begin(
         &mut engine,
-        engine::PLACE,
+        faulty_engine::PLACE,
         &KnownFloor::default(),
         instance,
         load,
@@ -65,7 +65,7 @@ pub fn open_threaded(
     let limits = GroupLimits::default();
     let journal = Grouped::start(
         engine,
-        engine::PLACE,
+        faulty_engine::PLACE,
         limits,
         sink,
         Box::new(Unattended),

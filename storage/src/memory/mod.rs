@@ -1,22 +1,22 @@
 //! A store in memory, for the simulator and for tests: no thread, no disk, no
 //! clock, and the same outcomes for the same appends.
 
-mod engine;
+mod memory_engine;
 mod values;
 
 use std::sync::Arc;
 
 use cospan_domain::ids::InstanceId;
 
-pub use engine::MemoryDisk;
-pub(crate) use engine::MemoryEngine;
-pub(crate) use engine::{apply, show};
+pub use memory_engine::MemoryDisk;
+pub(crate) use memory_engine::MemoryEngine;
+pub(crate) use memory_engine::{apply, show};
 pub(crate) use values::MemoryValues;
 
-use crate::floor::KnownFloor;
-use crate::found;
-use crate::inline::Inline;
+use crate::inline_journal::Inline;
 use crate::port::{Opened, Sink, StoreError, Stored};
+use crate::store_floor::KnownFloor;
+use crate::take_over;
 
 /// Most units that are decided together.
 const MAX_UNITS: usize = 512;
@@ -41,7 +41,7 @@ pub fn open_and_load(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     let mut engine = MemoryEngine::new(disk.clone());
-    let begun = found::begin(
+    let begun = take_over::begin(
         &mut engine,
         "memory",
         &KnownFloor::default(),

@@ -13,9 +13,9 @@ use cospan_domain::ids::{Epoch, InstanceId, Seq};
 use serde::{Deserialize, Serialize};
 
 use super::{EngineKind, LockedDirectory, io_error};
-use crate::floor::{KnownFloor, StoreFloor};
-use crate::meta::FORMAT;
 use crate::port::StoreError;
+use crate::store_floor::{KnownFloor, StoreFloor};
+use crate::store_totals::FORMAT;
 
 pub(super) const FILE: &str = "cospan-store.json";
 

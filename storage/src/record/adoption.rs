@@ -97,11 +97,11 @@ fn has_attempts(stored: &Stored) -> bool {
 #[cfg(test)]
 mod tests {
     use cospan_domain::ids::{Attempt, JobId, SiteName};
-    use cospan_domain::job::state::{AttemptEnding, AttemptState, Component};
+    use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Component};
     use cospan_domain::placed::Placement;
     use cospan_domain::units::{DurationMs, Timestamp};
 
-    use super::super::v1::{Convert, run};
+    use super::super::v1::{Convert, component};
     use super::*;
 
     /// Components whose records take more than one value together.
@@ -122,7 +122,7 @@ mod tests {
             }),
             ..Component::default()
         };
-        let components: Vec<run::Component> = vec![component.to_wire(); 60];
+        let components: Vec<component::Component> = vec![component.to_wire(); 60];
         store(&Block { components })
     }
 
@@ -173,7 +173,7 @@ mod tests {
                 .zip(&before)
                 .all(|(new, old)| new.version == old.version)
         );
-        let mut again: Vec<run::Component> = read(&once)
+        let mut again: Vec<component::Component> = read(&once)
             .iter()
             .map(|component| component.to_wire())
             .collect();

@@ -3,11 +3,11 @@
 //! none of its jobs counts.
 
 use cospan_domain::ids::JobId;
-use cospan_domain::job::state::Job;
+use cospan_domain::job::job_state::Job;
 use serde::{Deserialize, Serialize};
 
 use super::RecordError;
-use super::common::Commons;
+use super::common_texts::Commons;
 use super::frame::{self, FrameParts, damaged_record};
 use super::job::{SpecTexts, submission_by};
 use super::keys;

@@ -1,8 +1,8 @@
 //! Events of a job, unit by unit: records of their own, in a ring.
 
 use cospan_domain::ids::JobId;
-use cospan_domain::job::event::JobEvent;
-use cospan_domain::job::state::Job;
+use cospan_domain::job::job_event::JobEvent;
+use cospan_domain::job::job_state::Job;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

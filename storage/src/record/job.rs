@@ -5,21 +5,21 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use cospan_domain::ids::JobId;
-use cospan_domain::job::event::JobEvent;
+use cospan_domain::job::job_event::JobEvent;
+use cospan_domain::job::job_state::{Component, Job};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Component, Job};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::RecordError;
-use super::common::{CommonTexts, Commons};
+use super::common_texts::{CommonTexts, Commons};
 use super::events::{self, EventTexts};
 use super::frame::{self, FrameParts, damaged_record};
 use super::json::WrittenJson;
 use super::keys::{self, BLOCK, HISTORY, JobPart};
 pub use super::spec_text::SpecTexts;
 use super::spec_text::{CutSpec, LastSpec, read_spec, spec_text};
-use super::v1::head::JobHead;
+use super::v1::job_head::JobHead;
 use super::v1::{self, Convert, RecordProblem};
 use crate::port::{Journal, KeyChange, MAX_CHANGES, StoreError, Stored, Version};
 
@@ -76,14 +76,14 @@ pub(super) fn cut_spec(journal: &dyn Journal, job: &Job) -> Result<Option<CutSpe
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Block {
-    pub(super) components: Vec<v1::run::Component>,
+    pub(super) components: Vec<v1::component::Component>,
 }
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Archived {
     #[serde(flatten)]
     birth: Birth,
-    pub(super) components: Vec<v1::run::Component>,
+    pub(super) components: Vec<v1::component::Component>,
     events: Vec<v1::event::JobEvent>,
 }
 
@@ -94,7 +94,7 @@ struct ArchivedText<'a> {
     head: &'a JobHead,
     #[serde(skip_serializing_if = "Option::is_none")]
     common: Option<u64>,
-    components: Vec<v1::run::Component>,
+    components: Vec<v1::component::Component>,
     events: WrittenJson<'a>,
 }
 
@@ -252,7 +252,7 @@ fn write_block(
 /// need several.
 fn count_values(base: &str, block: &[Component]) -> Result<usize, RecordError> {
     const BRACKETS: usize = 32;
-    let most_bytes: usize = block.iter().map(v1::run::most_bytes).sum();
+    let most_bytes: usize = block.iter().map(v1::component::most_bytes).sum();
     if frame::fits_alone(BRACKETS + most_bytes) {
         return Ok(1);
     }
@@ -310,8 +310,10 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange>>, Re
         head: JobHead::of(job),
         common,
     };
-    let mut components: Vec<v1::run::Component> = to_wire(&job.components);
-    components.iter_mut().for_each(v1::run::Component::shorten);
+    let mut components: Vec<v1::component::Component> = to_wire(&job.components);
+    components
+        .iter_mut()
+        .for_each(v1::component::Component::shorten);
     let events = events.list();
     let head = &birth.head;
     let events = WrittenJson(&events);

@@ -5,18 +5,18 @@ mod workers;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::catalogue::file_state::FileRecord;
 use cospan_domain::ids::JobId;
-use cospan_domain::job::state::Job;
-use cospan_domain::site::state::SiteRecord;
-use cospan_domain::transfer::state::CopyRecord;
+use cospan_domain::job::job_state::Job;
+use cospan_domain::site::site_state::SiteRecord;
+use cospan_domain::transfer::copy_state::CopyRecord;
 use cospan_domain::units::Bytes;
 
 use super::batch::{self, OpenBatch};
-use super::common::{self, CommonTexts};
+use super::common_texts::{self, CommonTexts};
 use super::frame::damaged_record;
 use super::job::{Assembly, submission};
-use super::{keys, object, v1};
+use super::{keys, small_records, v1};
 use crate::port::{Key, StoreError, Stored};
 use workers::{Decoded, Decoder, JobValues, MemoryRoom, Workers};
 
@@ -84,20 +84,22 @@ impl Loader {
         } else if key.starts_with(keys::COPIES) {
             loaded
                 .copies
-                .push(object::read::<_, v1::copy::CopyRecord>(&stored)?);
+                .push(small_records::read::<_, v1::copy::CopyRecord>(&stored)?);
         } else if key.starts_with(keys::SITES) {
             loaded
                 .sites
-                .push(object::read::<_, v1::site::SiteRecord>(&stored)?);
+                .push(small_records::read::<_, v1::site::SiteRecord>(&stored)?);
         } else if key.starts_with(keys::FILES) {
             loaded
                 .files
-                .push(object::read::<_, v1::catalogue::FileRecord>(&stored)?);
+                .push(small_records::read::<_, v1::catalogue::FileRecord>(
+                    &stored,
+                )?);
         } else if key.starts_with(keys::BATCHES) {
             loaded.batches.push(batch::read(&stored)?);
             loaded.remains.push(stored.key);
         } else if key == keys::NEXT_JOB.as_bytes() {
-            loaded.next_job = Some(object::read_next_job(&stored)?);
+            loaded.next_job = Some(small_records::read_next_job(&stored)?);
         } else if key.starts_with(keys::TEXTS) {
             return self.take_text(stored);
         } else {
@@ -128,7 +130,7 @@ impl Loader {
     /// Takes a text. Texts come behind all jobs; most are of jobs in the archive.
     fn take_text(&mut self, stored: Stored) -> Result<(), StoreError> {
         self.decode_rest()?;
-        let Some(((first, _), _)) = common::place(&stored.key) else {
+        let Some(((first, _), _)) = common_texts::place(&stored.key) else {
             return Err(unknown(&stored.key));
         };
         if self.wanted.contains(&first) {

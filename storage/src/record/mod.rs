@@ -6,14 +6,14 @@
 
 pub(crate) mod adoption;
 pub mod batch;
-mod common;
+mod common_texts;
 pub mod events;
 mod frame;
 pub mod job;
 mod json;
 pub mod keys;
 mod load;
-pub mod object;
+pub mod small_records;
 mod spec_text;
 mod v1;
 

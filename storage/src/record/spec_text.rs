@@ -8,7 +8,7 @@ use cospan_domain::job::spec::JobSpec;
 use serde::de::Error as _;
 use serde_json::value::RawValue;
 
-use super::common::CommonTexts;
+use super::common_texts::CommonTexts;
 use super::frame::damaged_record;
 use super::json::{self, WrittenJson};
 use super::keys;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use redb::{Database, ReadOnlyTable, ReadableDatabase, TableDefinition};
 
-use crate::engine::{Engine, EngineReader, See, Txn, Visit, Writes};
+use crate::engine_port::{Engine, EngineReader, See, Txn, Visit, Writes};
 use crate::open::io_error;
 use crate::port::{StoreError, StoreSize};
 

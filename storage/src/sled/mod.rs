@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::engine::{Engine, EngineReader, See, Txn, Writes};
+use crate::engine_port::{Engine, EngineReader, See, Txn, Writes};
 use crate::open::io_error;
 use crate::port::StoreError;
 use snapshot::SledShared;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use sled::{Db, IVec};
 
 use super::store_error;
-use crate::engine::{EngineReader, Visit, Writes};
+use crate::engine_port::{EngineReader, Visit, Writes};
 use crate::port::{Key, StoreError, StoreSize};
 
 /// Values that a walk reads before it lets the writer in again.

@@ -1,7 +1,7 @@
 //! Draws any job, copy, site and file, from a seed.
 
-mod objects;
-mod reservation;
+mod draw_objects;
+mod reservation_tests;
 mod runner;
 
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ use cospan_domain::content::{Chunk, Content};
 use cospan_domain::ids::{
     Attempt, ComponentIndex, Digest, InstanceId, JobId, LogicalName, RelPath, Round,
 };
-use cospan_domain::job::event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_state::{
+    AbortCause, AfterAbort, AttemptEnding, AttemptOrigin, AttemptState, Began, Collected,
+    Component, Idempotency, Instants, Job, JobPhase, Restart, RestartStep, Setbacks, SiteCharge,
+};
 use cospan_domain::job::spec::{
     Collect, ComponentSpec, Executable, Feed, FileRef, Flexible, Input, JobSpec, OnUnreachable,
     OutputSpec, Override, OverrideScope, Priority, Program, RequestType,
-};
-use cospan_domain::job::state::{
-    AbortCause, AfterAbort, AttemptEnding, AttemptOrigin, AttemptState, Began, Collected,
-    Component, Idempotency, Instants, Job, JobPhase, Restart, RestartStep, Setbacks, SiteCharge,
 };
 use cospan_domain::labels::{Constraint, LabelRule};
 use cospan_domain::placed::{ContentSource, Placement};

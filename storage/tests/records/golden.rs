@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cospan_domain::ids::JobId;
-use cospan_domain::job::state::Job;
+use cospan_domain::job::job_state::Job;
 use cospan_storage::port::{Key, KeyChange, Stored, Version};
 use cospan_storage::record::Loader;
 use cospan_storage::record::job::{submission, update};
-use cospan_storage::record::object::{put_copy, put_file, put_next_job, put_site};
+use cospan_storage::record::small_records::{put_copy, put_file, put_next_job, put_site};
 use serde_json::Value;
 
 use crate::draw::Draw;

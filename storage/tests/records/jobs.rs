@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, Epoch, JobId, Round};
-use cospan_domain::job::event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_state::{Component, Job};
 use cospan_domain::job::spec::{Override, OverrideScope};
-use cospan_domain::job::state::{Component, Job};
 use cospan_domain::placed::{ContentSource, DominantRefusal, PlacedBy, PlacementRule, ReasonCode};
 use cospan_domain::units::{Bytes, Timestamp};
 use cospan_storage::port::{

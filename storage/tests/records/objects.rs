@@ -2,7 +2,7 @@
 
 use cospan_domain::ids::JobId;
 use cospan_storage::port::{AppendOutcome, Key, KeyChange, Version};
-use cospan_storage::record::object::{
+use cospan_storage::record::small_records::{
     put_copy, put_file, put_next_job, put_site, remove_copy, remove_file,
 };
 use proptest::prelude::*;

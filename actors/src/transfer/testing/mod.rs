@@ -1,28 +1,28 @@
 //! A world of sites in memory, the actors that move files, and a paused clock.
 
-mod site;
+mod memory_site;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actix::{Actor, System};
-use cospan_domain::catalogue::state::{CatalogueEntry, FileRecord};
+use cospan_domain::catalogue::file_state::{CatalogueEntry, FileRecord};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{
     Attempt, ComponentName, Digest, InstanceId, JobId, KeyName, LogicalName, RelPath, Round,
     SiteName,
 };
+use cospan_domain::job::job_state::{AttemptState, Collected, Component, Job, JobPhase, Setbacks};
 use cospan_domain::job::spec::{
     Collect, ComponentSpec, Executable, Feed, FileRef, Input, JobSpec, OnUnreachable, OutputSpec,
     Priority, Program, RequestType,
 };
-use cospan_domain::job::state::{AttemptState, Collected, Component, Job, JobPhase, Setbacks};
 use cospan_domain::placed::{ContentSource, Placement};
 use cospan_domain::resources::Resources;
-use cospan_domain::site::state::SiteRecord;
-use cospan_domain::transfer::place::FilePlace;
-use cospan_domain::transfer::state::{CopyPhase, CopyRecord};
+use cospan_domain::site::site_state::SiteRecord;
+use cospan_domain::transfer::copy_state::{CopyPhase, CopyRecord};
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{Inspected, Site};
 use cospan_storage::memory::{self, MemoryDisk};
@@ -30,18 +30,18 @@ use cospan_storage::record::Loader;
 use prometheus::Registry;
 
 use super::{CopyKey, DataManager, TransferActor, blank_of};
+use crate::actor_context::{Shared, SharedParts};
 use crate::actor_registry::{ActorDirectory, Dirty, LookAgain, RegisteredActor};
+use crate::actor_settings::{Settings, Staging};
+use crate::catalogue::InformationActor;
 use crate::clock::RuntimeClock;
-use crate::cluster::ClusterActor;
-use crate::information::InformationActor;
 use crate::journal::{Append, JournalActor, JournalChange, view_of};
 use crate::metrics::Metrics;
 use crate::notifier::tests::Letters;
-use crate::settings::{Settings, Staging};
-use crate::shared::{Shared, SharedParts};
+use crate::site::ClusterActor;
 use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, SupervisorVerdict};
 use crate::wiring::{self, report_channel};
-pub(crate) use site::FakeSite;
+pub(crate) use memory_site::FakeSite;
 
 /// Runs a test in its own system, under a clock that jumps from timer to timer.
 pub(crate) fn paused<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F) {
@@ -574,7 +574,7 @@ fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
         calls_per_site: 8,
         keep_attempts: DurationMs::from_secs(3_600),
         keep_jobs: DurationMs::from_secs(3_600),
-        job_memory: crate::settings::JobMemory::UNBOUNDED,
+        job_memory: crate::actor_settings::JobMemory::UNBOUNDED,
         intake_bound: 64,
         webhooks: BTreeMap::new(),
         targets: ["team", "gone"]

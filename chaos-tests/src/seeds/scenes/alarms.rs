@@ -10,10 +10,10 @@ use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobOutcome, SiteOrder};
 use cospan_actors::job::SilentAttempt;
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::job_state::PhaseKind;
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::PhaseKind;
 use cospan_domain::site::contact::Contact;
-use cospan_domain::site::state::{NotificationId, NotificationKind};
+use cospan_domain::site::site_state::{NotificationId, NotificationKind};
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -22,9 +22,9 @@ use super::Play;
 use super::stage::{SceneStage, StagedScene, site_name};
 use super::tidy::at_rest;
 use cospan_simulator::call_faults::FaultRates;
+use cospan_simulator::fault_kinds::FaultKind;
 use cospan_simulator::jobs::job;
-use cospan_simulator::kinds::FaultKind;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
 
 const DAY: DurationMs = DurationMs(86_400_000);
 

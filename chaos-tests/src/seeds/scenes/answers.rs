@@ -4,8 +4,8 @@
 use anyhow::Result;
 use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobOutcome};
 use cospan_domain::ids::{JobId, KeyName};
+use cospan_domain::job::job_state::JobPhase;
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::JobPhase;
 use cospan_domain::queue::ClassRule;
 use cospan_domain::units::DurationMs;
 use rand::Rng;

@@ -7,14 +7,14 @@ use anyhow::{Result, bail};
 use cospan_actors::journal::JournalChange;
 use cospan_actors::metrics::Metrics;
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::event::JobEvent;
-use cospan_domain::job::state::Job;
+use cospan_domain::job::job_event::JobEvent;
+use cospan_domain::job::job_state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::super::counters::shown_states;
 use super::stage::{StagedScene, site_name};
 use cospan_simulator::world::SiteIndex;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
 
 /// Longest wait for anything, an hour.
 const LONGEST: Duration = Duration::from_secs(3_600);

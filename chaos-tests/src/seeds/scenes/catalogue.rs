@@ -4,14 +4,14 @@
 use anyhow::Result;
 use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest};
 use cospan_domain::ids::{LogicalName, RelPath};
-use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::stage::{SceneStage, StagedScene, file_name, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
 
 type CatalogueAnswer = Result<ApiAnswer, ApiRefusal>;
 

@@ -3,7 +3,7 @@
 //! to measure a link.
 
 use anyhow::Result;
-use cospan_actors::settings::Staging;
+use cospan_actors::actor_settings::Staging;
 use cospan_domain::job::spec::Feed;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use rand::Rng;

@@ -6,9 +6,9 @@ use anyhow::Result;
 use cospan_actors::api::command::ApiRequest;
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::JobId;
-use cospan_domain::job::event::JobEventKind;
+use cospan_domain::job::job_event::JobEventKind;
+use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
 use cospan_domain::job::spec::{JobSpec, Priority};
-use cospan_domain::job::state::{Job, JobPhase, PhaseKind};
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -17,8 +17,8 @@ use super::Play;
 use super::stage::{BANDWIDTH, BEGINS, SceneStage, StagedScene, reads, site_name};
 use super::tidy::at_rest;
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::cluster::LocalJob;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
+use cospan_simulator::world::world_site::LocalJob;
 
 const DAY: DurationMs = DurationMs(86_400_000);
 /// Time at which a job of a scene is submitted.

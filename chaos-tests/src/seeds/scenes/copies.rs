@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 use cospan_domain::ids::SiteName;
-use cospan_domain::transfer::rates::RateParameters;
+use cospan_domain::transfer::measured_bandwidth::RateParameters;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use super::log::{OF_COPIES, TimedItem};
 use super::stage::{SceneStage, StagedScene, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
 
 /// Bandwidth of the far link, in bytes a millisecond.
 const FAR: u64 = 1_000;

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use super::silence::{SilentTries, first_poll};
 use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
 
 struct CutOffStory {
     apart: DurationMs,

@@ -13,9 +13,9 @@ use rand::rngs::StdRng;
 
 use super::log::TimedItem;
 use super::stage::{BEGINS, SceneStage, StagedScene, file_name, only_at, reads, site_name};
+use cospan_simulator::actor_lives::Lived;
+use cospan_simulator::fault_kinds::FaultKind;
 use cospan_simulator::jobs::job;
-use cospan_simulator::kinds::FaultKind;
-use cospan_simulator::lives::Lived;
 
 /// Intervals of the actors' ticks; each one looks, and may die, at these times.
 const TICKS: [u64; 4] = [30_000, 60_000, 60_001, 90_000];

@@ -3,8 +3,8 @@
 //! told what that waits for.
 
 use anyhow::{Result, bail};
+use cospan_actors::actor_settings::Settings;
 use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobOutcome};
-use cospan_actors::settings::Settings;
 use cospan_domain::ids::JobId;
 use cospan_domain::units::DurationMs;
 use rand::Rng;
@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use super::silence::{SilentTries, first_poll};
 use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
 
 /// Longer than any scene.
 const LONG: DurationMs = DurationMs(86_400_000);

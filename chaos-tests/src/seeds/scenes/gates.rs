@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use cospan_domain::ids::{AttemptTag, JobId, Round};
-use cospan_domain::job::parameters::JobParameters;
+use cospan_domain::job::job_parameters::JobParameters;
+use cospan_domain::job::job_state::{Job, PhaseKind};
 use cospan_domain::job::spec::{JobSpec, RequestType};
-use cospan_domain::job::state::{Job, PhaseKind};
 use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::FutureExt;
 use rand::Rng;
@@ -24,8 +24,8 @@ use cospan_simulator::control_plane_run::{RunEnd, RunPlan};
 use cospan_simulator::jobs::job;
 use cospan_simulator::kill_switch::KillPoint;
 use cospan_simulator::world::World;
-use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
+use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
 
 /// The only job.
 const ID: JobId = JobId(1);

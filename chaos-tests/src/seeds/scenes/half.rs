@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 
 use super::stage::SceneStage;
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
 
 /// Two polls: one may have been under way already.
 const SOON: u64 = 2;

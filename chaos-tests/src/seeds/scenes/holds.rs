@@ -20,7 +20,7 @@ mod dying {
     use cospan_actors::coallocator::{StartEstimate, WaitCause};
     use cospan_actors::supervision::ActorKind;
     use cospan_domain::ids::JobId;
-    use cospan_domain::job::state::{JobPhase, PhaseKind};
+    use cospan_domain::job::job_state::{JobPhase, PhaseKind};
     use cospan_domain::queue::Condition;
     use cospan_domain::units::DurationMs;
     use rand::Rng;

@@ -3,7 +3,7 @@
 
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::transfer::state::CopyRecord;
+use cospan_domain::transfer::copy_state::CopyRecord;
 use cospan_domain::units::Timestamp;
 
 use super::stage::StagedScene;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use cospan_actors::api::command::ApiRequest;
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{JobId, TargetName};
-use cospan_domain::job::event::JobEventKind;
+use cospan_domain::job::job_event::JobEventKind;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -18,8 +18,8 @@ use super::Play;
 use super::stage::{BEGINS, SceneStage, StagedScene};
 use super::tidy::at_rest;
 use cospan_simulator::call_faults::FaultRates;
+use cospan_simulator::fault_kinds::FaultKind;
 use cospan_simulator::jobs::job;
-use cospan_simulator::kinds::FaultKind;
 
 const DAY: DurationMs = DurationMs(86_400_000);
 /// Messages under way at once.

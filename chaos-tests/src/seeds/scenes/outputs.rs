@@ -5,7 +5,7 @@ use anyhow::Result;
 use cospan_actors::api::command::{ApiAnswer, ApiRequest};
 use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, RelPath};
 use cospan_domain::job::spec::{Collect, JobSpec, OutputSpec};
-use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use cospan_actors::api::command::{ApiAnswer, ApiRequest, Submission};
 use cospan_domain::ids::JobId;
-use cospan_domain::site::state::Breaker;
+use cospan_domain::site::site_state::Breaker;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::stage::{SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
 
 /// Run time of a job that ends by itself.
 const SHORT: DurationMs = DurationMs(1_000);
@@ -196,7 +196,7 @@ fn probe_time(
     scene: &StagedScene,
     failed_at: Timestamp,
     trips: u32,
-    parameters: &cospan_domain::site::parameters::SiteParameters,
+    parameters: &cospan_domain::site::site_parameters::SiteParameters,
 ) -> Result<Timestamp> {
     let name = site_name(0)?;
     let record = scene.plane_run.plane.view().sites.get(&name).cloned();

@@ -3,13 +3,13 @@
 
 use anyhow::Result;
 use cospan_actors::api::command::ApiRequest;
-use cospan_domain::acquire::ReservationTerms;
+use cospan_domain::acquisition::ReservationTerms;
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::event::JobEventKind;
+use cospan_domain::job::job_event::JobEventKind;
+use cospan_domain::job::job_state::{Job, JobPhase, JobReservations, PhaseKind};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Job, JobPhase, JobReservations, PhaseKind};
-use cospan_domain::reserve::{SearchState, StartWindow};
-use cospan_domain::site::command::Operation;
+use cospan_domain::reservation::{SearchState, StartWindow};
+use cospan_domain::site::site_command::Operation;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -17,8 +17,8 @@ use rand::rngs::StdRng;
 use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
 use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::cluster::LocalJob;
-use cospan_simulator::world::ledger::LedgerEvent;
+use cospan_simulator::world::world_history::LedgerEvent;
+use cospan_simulator::world::world_site::LocalJob;
 
 const MINUTE: DurationMs = DurationMs::from_secs(60);
 const HOUR: DurationMs = DurationMs::from_secs(3_600);

@@ -5,7 +5,7 @@
 use anyhow::Result;
 use cospan_actors::api::command::{ApiAnswer, ApiRequest};
 use cospan_domain::ids::{Digest, JobId};
-use cospan_domain::job::state::{JobPhase, PhaseKind};
+use cospan_domain::job::job_state::{JobPhase, PhaseKind};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;

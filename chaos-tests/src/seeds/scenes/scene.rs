@@ -14,15 +14,15 @@ use cospan_actors::journal::JournalChange;
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{JobId, KeyName, RelPath, SiteName};
+use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::{FileRef, Input, JobSpec, RequestType};
-use cospan_domain::job::state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::Notify;
 
 use super::stage::{file_name, site_name};
 use cospan_simulator::call_faults::Called;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
 
 /// Time between two looks at a condition, where nothing became durable meanwhile.
 const STEP: Duration = Duration::from_millis(500);

@@ -3,8 +3,8 @@
 //! and the job waits for it, or is run elsewhere when its patience ends.
 
 use anyhow::Result;
+use cospan_actors::actor_settings::Settings;
 use cospan_actors::journal::JournalChange;
-use cospan_actors::settings::Settings;
 use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::OnUnreachable;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 
 use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
 
 /// Time for which a site that does not answer keeps its callers waiting.
 const DEADLINE: u64 = 10_000;

@@ -12,7 +12,7 @@ use super::copies::looks;
 use super::log::{OF_COPIES, TimedItem};
 use super::stage::{SceneStage, StagedScene, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
 
 /// Bandwidth of the link from the near site, and from the far one, in bytes a millisecond.
 const NEAR: u64 = 2_000;

@@ -4,21 +4,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
-use cospan_actors::settings::Settings;
+use cospan_actors::actor_settings::Settings;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, LogicalName, RelPath, SiteName};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 
 pub(super) use super::scene::{StagedScene, only_at, reads};
+#[cfg(cospan_chaos)]
+use cospan_simulator::actor_lives::Lived;
 use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
 use cospan_simulator::control_plane_run::{RunEnd, RunPlan, SimEnvironment, run_control_plane};
-use cospan_simulator::handle::WorldHandle;
-#[cfg(cospan_chaos)]
-use cospan_simulator::lives::Lived;
 use cospan_simulator::settings::default_settings;
 use cospan_simulator::world::batch::Discipline;
-use cospan_simulator::world::cluster::{ClusterSpec, LocalJob};
+use cospan_simulator::world::world_site::{ClusterSpec, LocalJob};
 use cospan_simulator::world::{LinkSpec, SimulatedPace, World};
+use cospan_simulator::world_handle::WorldHandle;
 
 /// Start time of every scene.
 pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);

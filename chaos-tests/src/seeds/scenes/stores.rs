@@ -2,7 +2,7 @@
 //! which they go, and what happens when a store was emptied by somebody else.
 
 use anyhow::Result;
-use cospan_actors::settings::Staging;
+use cospan_actors::actor_settings::Staging;
 use cospan_actors::transfer::kept;
 use cospan_domain::ids::{Digest, JobId};
 use cospan_domain::units::{Bytes, DurationMs};

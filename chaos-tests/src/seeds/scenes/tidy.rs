@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cospan_actors::api::View;
 use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
 use cospan_domain::job::demands::{Holding, holdings, needed};
+use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::{Job, JobPhase, PhaseKind};
 use cospan_domain::units::{Bytes, DurationMs};
 
 use super::stage::StagedScene;

@@ -7,8 +7,8 @@ use anyhow::Result;
 use cospan_actors::api::command::{ApiRequest, SiteOrder, Submission};
 use cospan_actors::coallocator::WaitCause;
 use cospan_domain::ids::JobId;
+use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::job::spec::{JobSpec, Priority};
-use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::queue::Condition;
 use cospan_domain::runner::SweepTask;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -20,7 +20,7 @@ use super::Play;
 use super::stage::{SceneStage, StagedScene, site_name};
 use super::tidy::at_rest;
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
 
 /// Longest time between the end of a job and the placement of the next: its end and the idle
 /// processors are asked for on hints, each at most 10 ms after the site was asked before.

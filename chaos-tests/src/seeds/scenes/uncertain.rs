@@ -3,7 +3,7 @@
 //! was not there twice: then it is submitted again.
 
 use anyhow::Result;
-use cospan_actors::settings::Settings;
+use cospan_actors::actor_settings::Settings;
 use cospan_domain::ids::JobId;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 
 use super::stage::{SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::SiteFault;
+use cospan_simulator::world::site_faults::SiteFault;
 
 /// Time for which a site that hangs keeps its callers waiting.
 const DEADLINE: u64 = 10_000;

@@ -1,8 +1,8 @@
 //! The dimensions of the virtual map, one file for each: its index, and what would bring a site
 //! nearer. To add one, add its file and one line in the list below.
 
-use super::answer::Decline;
-use super::need::{BidNeed, SiteMeans};
+use super::needs_and_means::{BidNeed, SiteMeans};
+use super::site_bid::Decline;
 
 /// Names each dimension once: the file with its index, which is also its name, and its axis.
 macro_rules! dimensions {

@@ -1,8 +1,8 @@
 //! Vectors, errors and properties of bids.
 
+mod bid_property_tests;
+mod bid_vector_tests;
 mod cases;
-mod properties;
-mod vectors;
 
 use super::{
     Bid, BidAmounts, BidNeed, Decline, Route, SiteMeans, Terms, Weight, Weights, bid, choose,

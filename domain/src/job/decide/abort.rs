@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::ids::{ComponentIndex, KeyName, SiteName};
-use crate::job::command::JobRejection;
-use crate::job::decide::draft::Draft;
-use crate::job::decide::restarts;
-use crate::job::event::JobEventKind;
-use crate::job::state::{AbortCause, AfterAbort, AttemptEnding, Job, JobPhase, SiteCharge};
-use crate::planted::{Bug, bug};
+use crate::job::decide::decide_restarts;
+use crate::job::decide::decision_draft::Draft;
+use crate::job::job_command::JobRejection;
+use crate::job::job_event::JobEventKind;
+use crate::job::job_state::{AbortCause, AfterAbort, AttemptEnding, Job, JobPhase, SiteCharge};
+use crate::planted_bugs::{Bug, bug};
 
 /// Incidents in a row after which a job is not tried again.
 pub const MAX_SITE_ERRORS: u32 = 100;
@@ -47,7 +47,7 @@ pub(super) fn avoid_site(draft: &mut Draft<'_>, index: ComponentIndex) {
 /// the others can go on without it.
 pub(super) fn abort(draft: &mut Draft<'_>, why: AbortCause) {
     if let Some(component) = why.component()
-        && restarts::fails_alone(draft, component, &why)
+        && decide_restarts::fails_alone(draft, component, &why)
     {
         return;
     }
@@ -209,7 +209,7 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), J
         .job
         .components
         .iter()
-        .any(|component: &crate::job::state::Component| {
+        .any(|component: &crate::job::job_state::Component| {
             component
                 .placement
                 .as_ref()
@@ -223,7 +223,7 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), J
             abort(draft, AbortCause::Drained { site: site.clone() });
             Ok(())
         }
-        JobPhase::Running { .. } => restarts::leave_site(draft, site),
+        JobPhase::Running { .. } => decide_restarts::leave_site(draft, site),
         JobPhase::Queued { .. }
         | JobPhase::Starting { .. }
         | JobPhase::Collecting { .. }

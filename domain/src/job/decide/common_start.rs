@@ -5,8 +5,8 @@
 //! clock, fixed when the start was decided ([`Component::start_by`]).
 
 use crate::ids::ComponentIndex;
-use crate::job::decide::draft::Draft;
-use crate::job::state::Component;
+use crate::job::decide::decision_draft::Draft;
+use crate::job::job_state::Component;
 use crate::units::{ClockSkew, DurationMs};
 
 /// Returns how long ago the last moment for the common start was at a site where a component still

@@ -1,30 +1,30 @@
 //! Decides what follows from a command.
 
 mod abort;
-mod claims;
+mod attempt_sightings;
+mod attempt_submission;
 mod common_start;
-mod divide;
-mod draft;
-mod forward;
-mod orders;
-mod progress;
-mod promise;
-mod queued;
-mod reserving;
-mod restarts;
-mod sightings;
-mod submission;
+mod decide_claims;
+mod decide_reschedule;
+mod decide_restarts;
+mod decision_draft;
+mod divide_flexible;
+mod if_needed;
+mod queued_at_site;
+mod reservation_answers;
+mod round_progress;
+mod user_commands;
 
 pub use abort::MAX_SITE_ERRORS;
-pub use sightings::is_news;
-pub use submission::is_last_absence;
+pub use attempt_sightings::is_news;
+pub use attempt_submission::is_last_absence;
 
-use crate::job::command::{JobCommand, JobRejection};
-use crate::job::event::JobEvent;
-use crate::job::parameters::JobParameters;
-use crate::job::state::Job;
+use crate::job::job_command::{JobCommand, JobRejection};
+use crate::job::job_event::JobEvent;
+use crate::job::job_parameters::JobParameters;
+use crate::job::job_state::Job;
 use crate::units::Timestamp;
-use draft::Draft;
+use decision_draft::Draft;
 
 /// Decides the events that follow from a command.
 ///
@@ -41,7 +41,7 @@ pub fn decide(
         return Err(JobRejection::Stale);
     }
     route(&mut draft, command)?;
-    progress::advance(&mut draft);
+    round_progress::advance(&mut draft);
     Ok(draft.into_events())
 }
 
@@ -74,86 +74,90 @@ fn rests_on_another_wish(job: &Job, command: &JobCommand) -> bool {
 
 fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), JobRejection> {
     match command {
-        JobCommand::Recover { settle } => submission::recover(draft, &settle),
-        JobCommand::Place { placements, by } => orders::place(draft, placements, by),
+        JobCommand::Recover { settle } => attempt_submission::recover(draft, &settle),
+        JobCommand::Place { placements, by } => user_commands::place(draft, placements, by),
         JobCommand::Reserve {
             candidates,
             unreserved,
             rankings,
             ..
-        } => reserving::seek(draft, candidates, &unreserved, &rankings),
+        } => reservation_answers::seek(draft, candidates, &unreserved, &rankings),
         JobCommand::ReservationAnswered { question, outcome } => {
-            reserving::answered(draft, question, outcome)
+            reservation_answers::answered(draft, question, outcome)
         }
         JobCommand::WithholdReservation {
             question,
             most,
             next,
-        } => reserving::withhold(draft, question, most, next),
+        } => reservation_answers::withhold(draft, question, most, next),
         JobCommand::Divide {
             plan, placements, ..
-        } => divide::divide(draft, &plan, placements),
+        } => divide_flexible::divide(draft, &plan, placements),
         JobCommand::DivideAnew {
             plan,
             placements,
             freed,
-        } => divide::anew(draft, &plan, placements, freed),
-        JobCommand::BringForward { plan, freed } => forward::bring(draft, plan, freed),
-        JobCommand::ReservationGone { site, serial } => reserving::gone(draft, &site, serial),
-        JobCommand::ChangeReservation { wish, by } => promise::change(draft, wish, by),
-        JobCommand::Look(external) => progress::look(draft, &external),
-        JobCommand::Claim(attempt, external) => claims::claim(draft, attempt, &external),
-        JobCommand::Preempt { by } => claims::preempt(draft, by),
+        } => divide_flexible::anew(draft, &plan, placements, freed),
+        JobCommand::BringForward { plan, freed } => decide_reschedule::bring(draft, plan, freed),
+        JobCommand::ReservationGone { site, serial } => {
+            reservation_answers::gone(draft, &site, serial)
+        }
+        JobCommand::ChangeReservation { wish, by } => if_needed::change(draft, wish, by),
+        JobCommand::Look(external) => round_progress::look(draft, &external),
+        JobCommand::Claim(attempt, external) => decide_claims::claim(draft, attempt, &external),
+        JobCommand::Preempt { by } => decide_claims::preempt(draft, by),
         JobCommand::SubmitAnswered {
             component,
             attempt,
             answer,
-        } => submission::answered(draft, component, attempt, answer),
+        } => attempt_submission::answered(draft, component, attempt, answer),
         JobCommand::LookUpAnswered {
             component,
             attempt,
             asked_at,
             found,
-        } => submission::looked_up(draft, component, attempt, asked_at, found),
+        } => attempt_submission::looked_up(draft, component, attempt, asked_at, found),
         JobCommand::AttemptObserved {
             component,
             attempt,
             asked_at,
             times,
             sighting,
-        } => sightings::sighted(draft, component, attempt, asked_at, times, sighting),
+        } => attempt_sightings::sighted(draft, component, attempt, asked_at, times, sighting),
         JobCommand::GateAnswered {
             component,
             attempt,
             open,
-        } => sightings::gate_answered(draft, component, attempt, open),
+        } => attempt_sightings::gate_answered(draft, component, attempt, open),
         JobCommand::ChargeRecorded { component, attempt } => {
-            orders::charge_recorded(draft, component, attempt)
+            user_commands::charge_recorded(draft, component, attempt)
         }
         JobCommand::OutputRead {
             component,
             output,
             content,
-        } => orders::output_read(draft, component, output, content),
+        } => user_commands::output_read(draft, component, output, content),
         JobCommand::OutputRegistered { component, output } => {
-            orders::output_registered(draft, component, output)
+            user_commands::output_registered(draft, component, output)
         }
-        JobCommand::Promote { to } => orders::promote(draft, to),
-        JobCommand::LoseReservation { reason, .. } => orders::lose_reservation(draft, reason),
-        JobCommand::GiveUpPlacement { tries } => orders::give_up_placement(draft, tries),
+        JobCommand::Promote { to } => user_commands::promote(draft, to),
+        JobCommand::LoseReservation { reason, .. } => {
+            user_commands::lose_reservation(draft, reason)
+        }
+        JobCommand::GiveUpPlacement { tries } => user_commands::give_up_placement(draft, tries),
         JobCommand::LeaveSite(site) => abort::leave_site(draft, &site),
-        JobCommand::SetPriority(priority, by) => orders::set_priority(draft, priority, by),
-        JobCommand::Freeze(by) => orders::freeze(draft, by),
-        JobCommand::Thaw(by) => orders::thaw(draft, by),
+        JobCommand::SetPriority(priority, by) => user_commands::set_priority(draft, priority, by),
+        JobCommand::Freeze(by) => user_commands::freeze(draft, by),
+        JobCommand::Thaw(by) => user_commands::thaw(draft, by),
         JobCommand::Cancel(by) => abort::cancel(draft, by),
         JobCommand::Abandon { by, silent } => abort::abandon(draft, by, &silent),
-        JobCommand::EndTold { target, problem } => orders::end_told(draft, target, problem),
+        JobCommand::EndTold { target, problem } => user_commands::end_told(draft, target, problem),
         JobCommand::NoticeTold {
             notice,
             target,
             problem,
-        } => orders::notice_told(draft, notice, target, problem),
-        JobCommand::Hold(reason) => orders::hold(draft, reason),
-        JobCommand::Release(by) => orders::release(draft, by),
+        } => user_commands::notice_told(draft, notice, target, problem),
+        JobCommand::Hold(reason) => user_commands::hold(draft, reason),
+        JobCommand::Release(by) => user_commands::release(draft, by),
     }
 }

@@ -1,29 +1,29 @@
 //! Applies events to the state of a job.
 
-mod attempts;
-mod claims;
-mod cost;
-mod reservations;
-mod restarts;
+mod evolve_attempts;
+mod evolve_claims;
+mod evolve_cost;
+mod evolve_reservations;
+mod evolve_restarts;
 
 use std::sync::Arc;
 
-use cost::{count_gain, count_waste};
+use evolve_cost::{count_gain, count_waste};
 
 use crate::ids::{Attempt, ComponentIndex, Round};
-use crate::job::event::{JobEvent, JobEventKind};
-use crate::job::spec::RequestType;
-use crate::job::state::{
+use crate::job::job_event::{JobEvent, JobEventKind};
+use crate::job::job_state::{
     AbortCause, AfterAbort, AttemptState, Collected, Component, Job, JobPhase, SiteCharge,
 };
+use crate::job::spec::RequestType;
 use crate::placed::Placement;
-use crate::planted::{Bug, bug};
+use crate::planted_bugs::{Bug, bug};
 use crate::units::{Bytes, Timestamp};
 
 /// Applies an event. Total: an event that was journalled is never refused.
 pub fn evolve(job: &mut Job, event: &JobEvent) {
     let at = event.at;
-    reservations::stay(job, &event.what, at);
+    evolve_reservations::stay(job, &event.what, at);
     match &event.what {
         JobEventKind::JobPlaced {
             round,
@@ -32,7 +32,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
             by,
         } => {
             job.placed_by = by.clone();
-            reservations::forget_refusals(job);
+            evolve_reservations::forget_refusals(job);
             place(job, *round, placements, *start_estimate, at);
         }
         JobEventKind::ReservationSought { .. }
@@ -46,7 +46,9 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | JobEventKind::ReservationWithheld { .. }
         | JobEventKind::StartAnnounced
         | JobEventKind::NoticeTold { .. }
-        | JobEventKind::ReservationStayed { .. } => reservations::evolve(job, &event.what, at),
+        | JobEventKind::ReservationStayed { .. } => {
+            evolve_reservations::evolve(job, &event.what, at)
+        }
         JobEventKind::StartPostponed { .. }
         | JobEventKind::ComponentFailed { .. }
         | JobEventKind::InputsArrived
@@ -57,7 +59,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | JobEventKind::ClaimMissed { .. }
         | JobEventKind::ClaimGivenBack { .. }
         | JobEventKind::StartDeferred { .. }
-        | JobEventKind::ClaimReturned => claims::evolve(job, &event.what, at),
+        | JobEventKind::ClaimReturned => evolve_claims::evolve(job, &event.what, at),
         JobEventKind::AttemptRenewed { .. }
         | JobEventKind::AttemptSubmitted { .. }
         | JobEventKind::SubmissionUncertain { .. }
@@ -68,7 +70,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | JobEventKind::ReadinessDoubted { .. }
         | JobEventKind::GateOpened { .. }
         | JobEventKind::ComponentBegan { .. }
-        | JobEventKind::AttemptEnded { .. } => attempts::evolve(job, &event.what, at),
+        | JobEventKind::AttemptEnded { .. } => evolve_attempts::evolve(job, &event.what, at),
         JobEventKind::SiteAvoided { component } => with(job, *component, avoid_site),
         JobEventKind::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
         JobEventKind::GoDecided { start_at, start_by } => decide_go(job, *start_at, *start_by, at),
@@ -99,7 +101,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
 
 fn thaw(job: &mut Job, at: Timestamp) {
     job.frozen_by = None;
-    reservations::doubt(job, at);
+    evolve_reservations::doubt(job, at);
 }
 
 fn redirect(job: &mut Job, next: &AfterAbort) {
@@ -156,13 +158,13 @@ fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
         why: why.clone(),
         then: then.clone(),
     };
-    reservations::release(job, at);
+    evolve_reservations::release(job, at);
 }
 
 fn succeed(job: &mut Job, at: Timestamp) {
     job.phase = JobPhase::Collecting { since: at };
     job.instants.succeeded = Some(at);
-    reservations::release(job, at);
+    evolve_reservations::release(job, at);
 }
 
 fn requeue(job: &mut Job, not_before: Timestamp, at: Timestamp) {
@@ -170,7 +172,7 @@ fn requeue(job: &mut Job, not_before: Timestamp, at: Timestamp) {
         since: at,
         not_before,
     };
-    reservations::spend(job);
+    evolve_reservations::spend(job);
 }
 
 fn with(job: &mut Job, index: ComponentIndex, change: impl FnOnce(&mut Component)) {

@@ -1,11 +1,11 @@
 //! Giving up what may still run at sites from which nothing is heard.
 
-use super::world::*;
+use super::job_world::*;
 use crate::ids::{ComponentIndex, KeyName};
-use crate::job::command::{ExternalState, JobCommand, JobRejection, Sighting};
-use crate::job::event::JobEventKind;
+use crate::job::job_command::{ExternalState, JobCommand, JobRejection, Sighting};
+use crate::job::job_event::JobEventKind;
+use crate::job::job_state::{AfterAbort, AttemptEnding, AttemptState, JobPhase, PhaseKind};
 use crate::job::spec::OnUnreachable;
-use crate::job::state::{AfterAbort, AttemptEnding, AttemptState, JobPhase, PhaseKind};
 
 /// A job that must not run twice, and runs at two sites.
 fn once() -> JobWorld {

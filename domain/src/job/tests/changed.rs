@@ -1,12 +1,12 @@
 //! Users who change their minds about a promised start, while others decide on what they said before.
 
 use super::divided::placements;
+use super::job_world::key;
 use super::reservations::Story;
-use super::world::key;
-use crate::acquire::ReservationTerms;
-use crate::job::command::{JobCommand, JobRejection};
-use crate::job::state::{PhaseKind, TermsChange};
-use crate::reserve::{ReservationCall, ReservationOutcome, StartWindow};
+use crate::acquisition::ReservationTerms;
+use crate::job::job_command::{JobCommand, JobRejection};
+use crate::job::job_state::{PhaseKind, TermsChange};
+use crate::reservation::{ReservationCall, ReservationOutcome, StartWindow};
 use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);

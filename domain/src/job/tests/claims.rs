@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::world::{JobWorld, site, spec};
+use super::job_world::{JobWorld, site, spec};
 use crate::claim::{ClaimField, ClaimPlace, ClaimTry, MinClaimStep, Victim, plan_claim};
 use crate::ids::{ComponentIndex, JobId, LrmId, SiteName};
-use crate::job::command::{ExternalState, Inputs, JobCommand, Sighting, SubmitAnswer};
+use crate::job::job_command::{ExternalState, Inputs, JobCommand, Sighting, SubmitAnswer};
+use crate::job::job_state::{Job, PhaseKind};
 use crate::job::spec::{Priority, RequestType};
-use crate::job::state::{Job, PhaseKind};
 use crate::placed::Placement;
 use crate::placement::{DefaultPolicies, PlacementRequest};
 use crate::queue::WaitingJob;

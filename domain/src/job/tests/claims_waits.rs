@@ -52,7 +52,7 @@ fn input_that_was_late_again_and_again_is_waited_for() {
 /// A site whose prologue takes minutes sets the pace of all that start together with it.
 #[test]
 fn the_longest_limits_of_the_sites_of_a_round_count() {
-    use crate::acquire::ClaimLimits;
+    use crate::acquisition::ClaimLimits;
     let given_up = |timeouts: &[(SiteName, u64)]| {
         let mut world = job_at(240, 1_000, 8);
         let limits = |secs| {
@@ -88,7 +88,7 @@ fn the_longest_limits_of_the_sites_of_a_round_count() {
 
 #[test]
 fn a_claim_is_waited_for_as_long_as_its_slowest_site_says() {
-    use crate::acquire::ClaimLimits;
+    use crate::acquisition::ClaimLimits;
     let mut world = JobWorld::new(spec(1));
     world.place();
     world.accept_all();

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::job_world::{JobWorld, flexible, spec};
 use super::lives::{Blow, behave, blow, strike};
 use super::queued::waiting;
-use super::world::{JobWorld, flexible, spec};
-use crate::acquire::{Acquisition, QueueLimits};
+use crate::acquisition::{Acquisition, QueueLimits};
 use crate::ids::{ComponentIndex, LrmId};
-use crate::job::command::{Inputs, Sighting, SubmitAnswer};
-use crate::job::event::{JobEvent, JobEventKind};
 use crate::job::evolve::evolve;
-use crate::job::state::{Job, PhaseKind};
+use crate::job::job_command::{Inputs, Sighting, SubmitAnswer};
+use crate::job::job_event::{JobEvent, JobEventKind};
+use crate::job::job_state::{Job, PhaseKind};
 use crate::runner::RestartScope;
 use crate::units::{DurationMs, Timestamp};
 

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use super::job_world::site;
 use super::reservations::Story;
-use super::world::site;
-use crate::acquire::{Molding, OtherShape};
-use crate::job::command::{JobCommand, JobRejection};
+use crate::acquisition::{Molding, OtherShape};
+use crate::job::job_command::{JobCommand, JobRejection};
+use crate::job::job_state::{JobPhase, PhaseKind};
 use crate::job::spec::{Flexible, RequestType};
-use crate::job::state::{JobPhase, PhaseKind};
 use crate::placed::Placement;
-use crate::reserve::flexco::FlexPlan;
-use crate::reserve::lease_length;
+use crate::reservation::flexco::FlexPlan;
+use crate::reservation::lease_length;
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 

@@ -1,10 +1,10 @@
 //! Promised starts that are brought forward.
 
+use super::job_world::{key, site};
 use super::reservations::Story;
-use super::world::{key, site};
-use crate::job::command::{JobCommand, JobRejection};
-use crate::job::state::PhaseKind;
-use crate::reserve::flexco::PartsPlan;
+use crate::job::job_command::{JobCommand, JobRejection};
+use crate::job::job_state::PhaseKind;
+use crate::reservation::flexco::PartsPlan;
 use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);

@@ -1,11 +1,11 @@
 //! Promises that sites lose before the start.
 
+use super::job_world::site;
 use super::reservations::Story;
-use super::world::site;
 use crate::ids::SiteName;
-use crate::job::command::{JobCommand, JobRejection};
-use crate::job::state::PhaseKind;
-use crate::reserve::Serial;
+use crate::job::job_command::{JobCommand, JobRejection};
+use crate::job::job_state::PhaseKind;
+use crate::reservation::Serial;
 use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
+use super::job_world::{key, site, spec};
 use super::reservations::Story;
-use super::world::{key, site, spec};
-use crate::acquire::ReservationTerms;
+use crate::acquisition::ReservationTerms;
 use crate::claim::{ClaimField, ClaimPlace, ClaimTry, Victim, plan_claim};
 use crate::ids::{ComponentIndex, LrmId};
-use crate::job::command::{
+use crate::job::demands::holdings;
+use crate::job::job_command::{
     ExternalState, Inputs, JobCommand, JobRejection, Sighting, SiteTimes, SubmitAnswer,
 };
-use crate::job::demands::holdings;
-use crate::job::due::{EffectKind, next_wake};
+use crate::job::job_due::{EffectKind, next_wake};
+use crate::job::job_state::{Job, PhaseKind};
 use crate::job::spec::{InvalidOffset, JobSpec, SpecError, SpecLimits};
-use crate::job::state::{Job, PhaseKind};
 use crate::placed::Placement;
-use crate::reserve::StartWindow;
+use crate::reservation::StartWindow;
 use crate::resources::Resources;
 use crate::runner::RestartScope;
 use crate::units::{DurationMs, Timestamp};

@@ -3,16 +3,18 @@
 
 use proptest::prelude::*;
 
-use super::world::{JobWorld, flexible, key, lost_input, site, spec};
+use super::job_world::{JobWorld, flexible, key, lost_input, site, spec};
 use crate::claim::ClaimTry;
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use crate::job::command::{ExternalState, Inputs, JobCommand, Sighting, SiteTimes, SubmitAnswer};
 use crate::job::decide::{decide, is_news};
-use crate::job::due::{EffectKind, due, next_wake};
-use crate::job::event::JobEventKind;
 use crate::job::evolve::evolve;
+use crate::job::job_command::{
+    ExternalState, Inputs, JobCommand, Sighting, SiteTimes, SubmitAnswer,
+};
+use crate::job::job_due::{EffectKind, due, next_wake};
+use crate::job::job_event::JobEventKind;
+use crate::job::job_state::{JobPhase, PhaseKind, RestartStep};
 use crate::job::spec::Priority;
-use crate::job::state::{JobPhase, PhaseKind, RestartStep};
 use crate::placed::Placement;
 use crate::runner::RestartScope;
 use crate::units::DurationMs;
@@ -456,7 +458,7 @@ proptest! {
         blows.iter().for_each(|blow| strike(&mut world, blow));
         let mut charged = std::collections::BTreeSet::new();
         for event in &world.events {
-            if let crate::job::event::JobEventKind::SiteCharged { component, charge } = &event.what {
+            if let crate::job::job_event::JobEventKind::SiteCharged { component, charge } = &event.what {
                 prop_assert!(charged.insert((*component, charge.attempt)), "{:?}", event);
             }
         }

@@ -1,21 +1,22 @@
 //! The life of a job: stories, and random lives that must keep the rules.
 
 mod abandon;
-mod accounting;
+mod accounting_tests;
 mod changed;
 mod claims;
-mod common_start;
+mod common_start_tests;
 mod cost;
-mod deadlock;
+mod deadlock_tests;
 mod divided;
 mod forward;
 mod gone;
+pub(crate) mod job_world;
 mod later;
 mod lives;
 mod needed;
 mod news;
 mod notices;
-mod outputs;
+mod outputs_tests;
 mod queued;
 mod quota;
 mod ranked;
@@ -24,4 +25,3 @@ mod restarts;
 mod stories;
 mod unreserved;
 mod users;
-pub(crate) mod world;

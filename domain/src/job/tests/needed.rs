@@ -2,16 +2,16 @@
 
 use proptest::prelude::*;
 
+use super::job_world::{key, site};
 use super::reservations::Story;
-use super::world::{key, site};
-use crate::acquire::ReservationTerms;
+use crate::acquisition::ReservationTerms;
 use crate::ids::ComponentIndex;
-use crate::job::command::{JobCommand, JobRejection};
-use crate::job::state::{Job, JobPhase, PhaseKind, TermsChange};
+use crate::job::job_command::{JobCommand, JobRejection};
+use crate::job::job_state::{Job, JobPhase, PhaseKind, TermsChange};
 use crate::placed::Placement;
 use crate::placement::{DefaultPolicies, PlacementRequest};
 use crate::queue::WaitingJob;
-use crate::reserve::StartWindow;
+use crate::reservation::StartWindow;
 use crate::units::{DurationMs, Timestamp};
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
@@ -304,7 +304,7 @@ fn components_are_asked_for_together() {
     story.seek().unwrap();
     story.ask_all();
     let promised = |index| {
-        let component: &crate::job::state::Component = &story.world.job.components[index];
+        let component: &crate::job::job_state::Component = &story.world.job.components[index];
         component.acquisition().promised().is_some()
     };
     assert!(promised(0) && promised(1) && story.world.job.spec_of(ComponentIndex(1)).is_some());

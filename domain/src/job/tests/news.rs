@@ -1,10 +1,10 @@
 //! What is worth telling a job, and what it knows already.
 
-use super::world::{JobWorld, spec};
+use super::job_world::{JobWorld, spec};
 use crate::ids::ComponentIndex;
-use crate::job::command::{JobCommand, Sighting, SiteTimes};
 use crate::job::decide::is_news;
-use crate::job::state::PhaseKind;
+use crate::job::job_command::{JobCommand, Sighting, SiteTimes};
+use crate::job::job_state::PhaseKind;
 use crate::units::ClockSkew;
 
 #[test]

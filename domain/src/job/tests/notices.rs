@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use super::job_world::key;
 use super::reservations::Story;
-use super::world::key;
-use crate::acquire::ReservationTerms;
+use crate::acquisition::ReservationTerms;
 use crate::ids::TargetName;
-use crate::job::command::{JobCommand, JobRejection};
-use crate::job::due::next_wake;
+use crate::job::job_command::{JobCommand, JobRejection};
+use crate::job::job_due::next_wake;
+use crate::job::job_state::{NoticeKind, PhaseKind};
 use crate::job::spec::JobSpec;
-use crate::job::state::{NoticeKind, PhaseKind};
-use crate::reserve::StartWindow;
+use crate::reservation::StartWindow;
 use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);

@@ -1,11 +1,11 @@
 //! Components that wait in the queues of their sites.
 
-use super::world::{JobWorld, spec};
-use crate::acquire::{Acquisition, QueueLimits};
+use super::job_world::{JobWorld, spec};
+use crate::acquisition::{Acquisition, QueueLimits};
 use crate::ids::{ComponentIndex, LrmId};
-use crate::job::command::{Inputs, Sighting, SubmitAnswer};
-use crate::job::due::EffectKind;
-use crate::job::state::{AttemptState, PhaseKind};
+use crate::job::job_command::{Inputs, Sighting, SubmitAnswer};
+use crate::job::job_due::EffectKind;
+use crate::job::job_state::{AttemptState, PhaseKind};
 use crate::units::{DurationMs, Timestamp};
 
 const LIMITS: QueueLimits = QueueLimits {

@@ -1,11 +1,11 @@
 //! Jobs whose users may reserve only so much.
 
+use super::job_world::key;
 use super::reservations::Story;
-use super::world::key;
-use crate::acquire::ReservationTerms;
-use crate::job::command::{JobCommand, JobRejection};
-use crate::job::state::JobPhase;
-use crate::reserve::{ReservationCall, StartWindow};
+use crate::acquisition::ReservationTerms;
+use crate::job::job_command::{JobCommand, JobRejection};
+use crate::job::job_state::JobPhase;
+use crate::reservation::{ReservationCall, StartWindow};
 use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use super::job_world::{key, site};
 use super::reservations::Story;
-use super::world::{key, site};
-use crate::acquire::{Benchmark, Objective, Preferences, Score, Scores};
+use crate::acquisition::{Benchmark, Objective, Preferences, Score, Scores};
 use crate::ids::SiteName;
-use crate::job::command::JobCommand;
-use crate::job::reservation::Outlook;
-use crate::job::state::{JobReservations, PhaseKind};
+use crate::job::job_command::JobCommand;
+use crate::job::job_state::{JobReservations, PhaseKind};
+use crate::job::reservations::Outlook;
 use crate::placed::Placement;
-use crate::reserve::{CandidateState, Ranking, ReservationCall};
+use crate::reservation::{CandidateState, Ranking, ReservationCall};
 use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::world::{JobWorld, key, site, spec};
-use crate::acquire::{Objective, ReservationTerms, Scores};
+use super::job_world::{JobWorld, key, site, spec};
+use crate::acquisition::{Objective, ReservationTerms, Scores};
 use crate::ids::SiteName;
-use crate::job::command::{ExternalState, JobCommand, JobRejection, Sighting};
-use crate::job::due::{EffectKind, due, next_wake};
-use crate::job::state::{JobReservations, PhaseKind};
+use crate::job::job_command::{ExternalState, JobCommand, JobRejection, Sighting};
+use crate::job::job_due::{EffectKind, due, next_wake};
+use crate::job::job_state::{JobReservations, PhaseKind};
 use crate::placed::Placement;
 use crate::placement::{DefaultPolicies, PlacementRequest};
 use crate::queue::WaitingJob;
-use crate::reserve::{
+use crate::reservation::{
     Amounts, ReservationCall, ReservationLedger, ReservationOutcome, ReservationRequest, Serial,
     Span, StartWindow, Timeline,
 };

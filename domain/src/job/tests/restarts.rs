@@ -1,17 +1,17 @@
 //! Components that are restarted alone, one story each.
 
-use super::world::{JobWorld, key, lost_input, site, spec};
+use super::job_world::{JobWorld, key, lost_input, site, spec};
 use crate::claim::{ClaimField, ClaimPlace, ClaimTry, Victim, plan_claim};
 use crate::ids::{ComponentIndex, LrmId};
-use crate::job::command::{
-    ExternalState, Inputs, JobCommand, JobRejection, Sighting, SubmitAnswer,
-};
 use crate::job::decide::MAX_SITE_ERRORS;
 use crate::job::demands::{holdings, needs};
-use crate::job::due::{EffectKind, next_wake};
-use crate::job::parameters::JobParameters;
+use crate::job::job_command::{
+    ExternalState, Inputs, JobCommand, JobRejection, Sighting, SubmitAnswer,
+};
+use crate::job::job_due::{EffectKind, next_wake};
+use crate::job::job_parameters::JobParameters;
+use crate::job::job_state::{Job, PhaseKind};
 use crate::job::spec::OnUnreachable;
-use crate::job::state::{Job, PhaseKind};
 use crate::placed::Placement;
 use crate::resources::Resources;
 use crate::runner::RestartScope;

@@ -1,14 +1,14 @@
 //! What happens in which case, one story each.
 
-use super::world::{JobWorld, key, site, spec};
+use super::job_world::{JobWorld, key, site, spec};
 use crate::ids::{ComponentIndex, LrmId, TargetName};
-use crate::job::command::{
+use crate::job::decide::MAX_SITE_ERRORS;
+use crate::job::job_command::{
     ExternalState, Inputs, JobCommand, JobRejection, Sighting, SiteTimes, SubmitAnswer,
 };
-use crate::job::decide::MAX_SITE_ERRORS;
-use crate::job::due::{EffectKind, next_wake};
+use crate::job::job_due::{EffectKind, next_wake};
+use crate::job::job_state::{JobPhase, PhaseKind};
 use crate::job::spec::{OnUnreachable, Priority};
-use crate::job::state::{JobPhase, PhaseKind};
 use crate::units::DurationMs;
 
 pub(super) fn look_unreachable(

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 
+use super::job_world::site;
 use super::reservations::Story;
-use super::world::site;
-use crate::acquire::{Acquisition, ReservationTerms};
+use crate::acquisition::{Acquisition, ReservationTerms};
 use crate::ids::ComponentIndex;
-use crate::job::command::{JobCommand, JobRejection};
-use crate::job::state::{JobPhase, PhaseKind, TermsChange, Unreserved};
+use crate::job::job_command::{JobCommand, JobRejection};
+use crate::job::job_state::{JobPhase, PhaseKind, TermsChange, Unreserved};
 use crate::placed::Placement;
 use crate::units::{DurationMs, Timestamp};
 

@@ -1,9 +1,9 @@
 //! What users ask of a job, in every phase that it can be in.
 
-use super::world::*;
-use crate::job::command::{JobCommand, JobRejection, Sighting};
+use super::job_world::*;
+use crate::job::job_command::{JobCommand, JobRejection, Sighting};
+use crate::job::job_state::PhaseKind;
 use crate::job::spec::Priority;
-use crate::job::state::PhaseKind;
 
 /// A job in this phase.
 fn world_in(phase: PhaseKind) -> JobWorld {

@@ -4,12 +4,12 @@ use super::worst_fit::most_remaining;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
 use crate::placement::history::PairHistory;
-use crate::placement::plan::PlacementPlan;
+use crate::placement::placement_plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::PlacementRefusal;
 use crate::placement::remaining::Remaining;
-use crate::placement::request::PlacementRequest;
-use crate::placement::search::{SiteChoice, PlacementSearch};
+use crate::placement::placement_request::PlacementRequest;
+use crate::placement::site_search::{SiteChoice, PlacementSearch};
 
 /// The Close-to-Files policy. It places each component, the largest first, on the first site by
 /// name that has its files; else on the pair of execution and file site in the history table whose

@@ -6,12 +6,12 @@ use std::cmp::Reverse;
 use super::worst_fit::spread;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
-use crate::placement::plan::PlacementPlan;
+use crate::placement::placement_plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::PlacementRefusal;
 use crate::placement::remaining::Remaining;
-use crate::placement::request::PlacementRequest;
-use crate::placement::search::{SiteChoice, PlacementSearch};
+use crate::placement::placement_request::PlacementRequest;
+use crate::placement::site_search::{SiteChoice, PlacementSearch};
 
 /// The Cluster Minimization policy. It orders sites by decreasing usable processors, once, and
 /// places each component, the largest first, on the first of them that still takes it.

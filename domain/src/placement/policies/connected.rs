@@ -12,14 +12,14 @@ use super::worst_fit::spread;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
 use crate::placement::grid::GridSnapshot;
-use crate::placement::group::{SiteGroup, GroupSearch};
-use crate::placement::plan::PlacementPlan;
+use crate::placement::site_group::{SiteGroup, GroupSearch};
+use crate::placement::placement_plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::{PlacementRefusal, Silent};
 use crate::placement::remaining::Remaining;
-use crate::placement::request::PlacementRequest;
-use crate::placement::search::PlacementSearch;
-use crate::placement::split::split;
+use crate::placement::placement_request::PlacementRequest;
+use crate::placement::site_search::PlacementSearch;
+use crate::placement::bounded_split::split;
 
 /// Cluster Minimization over well connected sites: never more sites than without.
 #[derive(Debug, Clone, Copy)]

@@ -10,12 +10,12 @@ use crate::ids::ComponentIndex;
 use crate::job::spec::RequestType;
 use crate::placed::{Placement, PlacementRule};
 use crate::placement::history::PairHistory;
-use crate::placement::plan::PlacementPlan;
+use crate::placement::placement_plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy, unsuited};
 use crate::placement::reason::{Suitability, Reason, PlacementRefusal, Silent};
-use crate::placement::request::PlacementRequest;
-use crate::placement::search::{SiteChoice, PlacementSearch};
-use crate::placement::split::split;
+use crate::placement::placement_request::PlacementRequest;
+use crate::placement::site_search::{SiteChoice, PlacementSearch};
+use crate::placement::bounded_split::split;
 use crate::resources::Resources;
 use crate::units::Bytes;
 

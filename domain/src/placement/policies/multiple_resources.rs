@@ -11,12 +11,12 @@ use crate::bid::{
 use crate::content::Content;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
-use crate::placement::plan::PlacementPlan;
+use crate::placement::placement_plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::PlacementRefusal;
 use crate::placement::remaining::Remaining;
-use crate::placement::request::PlacementRequest;
-use crate::placement::search::PlacementSearch;
+use crate::placement::placement_request::PlacementRequest;
+use crate::placement::site_search::PlacementSearch;
 use crate::resources::MEMORY;
 use crate::units::{BitsPerSecond, Bytes, Mflops};
 

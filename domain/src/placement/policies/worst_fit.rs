@@ -2,12 +2,12 @@
 
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
-use crate::placement::plan::PlacementPlan;
+use crate::placement::placement_plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::PlacementRefusal;
 use crate::placement::remaining::Remaining;
-use crate::placement::request::PlacementRequest;
-use crate::placement::search::{SiteChoice, PlacementSearch};
+use crate::placement::placement_request::PlacementRequest;
+use crate::placement::site_search::{SiteChoice, PlacementSearch};
 
 /// The Worst-Fit policy. It places each component, the largest first, on the site with the most
 /// processors left, of equal ones the first by name. Files come from where they arrive first.

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 
 use super::drawn::{Drawn, drawn};
 use crate::bid::{Announcements, BidRound, Decline, Terms, Weight, Weights};
+use crate::deduction::{Deducted, DeductionKey, DeductionLedger};
 use crate::ids::{JobId, SiteName};
-use crate::placement::bidding::{AnnouncedNeed, BidBasis, GivenBid, takes_bids};
+use crate::placement::placement_by_bids::{AnnouncedNeed, BidBasis, GivenBid, takes_bids};
 use crate::placement::policies::MultipleResources;
 use crate::placement::testing::*;
 use crate::placement::*;
-use crate::provisional::{Deducted, DeductionKey, DeductionLedger};
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, DurationMs, Mflops, Timestamp};
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::acquire::{Partition, PartitionAccount, SitePartitions};
+use crate::acquisition::{Partition, PartitionAccount, SitePartitions};
 use crate::job::spec::OverrideScope;
-use crate::placement::submission::could_hold_all;
 use crate::placement::testing::{explained, grid, placed, request, site_name, site_of};
+use crate::placement::unplaceable::could_hold_all;
 use crate::placement::{
     ComponentRequest, GridSite, PlacementRequest, Reason, SiteShape, rank_to_reserve,
 };

@@ -9,7 +9,7 @@ use crate::placement::{
     GridSite, PairHistory, PlacementContext, PlacementRequest, Quota, Reason, Remaining, Silent,
     Suitability, place,
 };
-use crate::reserve::IdleDrop;
+use crate::reservation::IdleDrop;
 use crate::resources::Resources;
 use crate::units::{DurationMs, PerMillion, Timestamp};
 

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::acquire::{
+use crate::acquisition::{
     Acquisition, AcquisitionMode, AcquisitionOptions, Obtainable, Partition, PartitionAccount,
     PartitionDemand, QueueLimits, SitePartitions,
 };
 use crate::job::spec::{Flexible, OverrideScope};
-use crate::placement::submission::could_hold_all;
 use crate::placement::testing::{
     explained, flexible, grid, placed, request as request_of, shares_of, site, site_name, site_of,
     sites_of, sizes,
 };
+use crate::placement::unplaceable::could_hold_all;
 use crate::placement::{
     GridSite, Hindrance, PlacementAcceptance, PlacementRequest, Reason, SiteShape, Suitability,
     rank_to_reserve, rank_unreserved,

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use crate::ids::{JobId, KeyName};
-use crate::job::state::{Job, JobPhase};
-use crate::job::tests::world::{JobWorld, spec};
-use crate::queue::groups::SweepGroups;
+use crate::job::job_state::{Job, JobPhase};
+use crate::job::tests::job_world::{JobWorld, spec};
+use crate::queue::sweep_groups::SweepGroups;
 use crate::runner::{SweepRow, SweepTask};
 use crate::units::Timestamp;
 

@@ -1,13 +1,13 @@
 mod changes;
-mod classes;
-mod cycle;
+mod classes_tests;
+mod cycle_tests;
 mod groups;
 mod histories;
 mod plain;
-mod properties;
+mod queue_property_tests;
 mod scans;
-mod starvation_guard;
-mod tries;
+mod starvation_guard_tests;
+mod tries_tests;
 
 use std::sync::Arc;
 

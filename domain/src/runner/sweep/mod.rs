@@ -1,6 +1,6 @@
 //! The sweep runner: many independent runs of one description, each a job of its own.
 
-mod fill;
+mod placeholders;
 mod indices;
 
 use std::cell::Cell;
@@ -12,9 +12,9 @@ pub use indices::Indices;
 use super::{Described, Launch, Runner, RunnerError};
 use crate::ids::JobId;
 use crate::job::spec::{Collect, JobSpec, is_variable_name};
-use crate::job::state::Job;
+use crate::job::job_state::Job;
 use crate::units::Bytes;
-use fill::TextFiller;
+use placeholders::TextFiller;
 
 /// The placeholder of a task's own number.
 const TASK: &str = "task";

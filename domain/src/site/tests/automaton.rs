@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::ids::JobId;
-use crate::site::command::ProbeOutcome;
-use crate::site::state::Breaker;
+use crate::site::site_command::ProbeOutcome;
+use crate::site::site_state::Breaker;
 use crate::units::DurationMs;
 
 const AN_HOUR: DurationMs = DurationMs(3_600_000);

@@ -1,9 +1,9 @@
 //! Errors, the breaker and its probes.
 
 use super::*;
-use crate::site::command::ProbeOutcome;
-use crate::site::due::SiteEffect;
-use crate::site::state::{Breaker, RECENT_ERRORS, REMEMBERED};
+use crate::site::site_command::ProbeOutcome;
+use crate::site::site_due::SiteEffect;
+use crate::site::site_state::{Breaker, RECENT_ERRORS, REMEMBERED};
 use crate::units::DurationMs;
 
 #[test]

@@ -1,12 +1,12 @@
 //! Tests of the site's machine as a whole.
 
 mod automaton;
-mod availability;
+mod availability_tests;
 mod breaker;
 mod operators;
 mod owners;
-mod properties;
 mod shared;
+mod site_property_tests;
 mod together;
 
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use std::sync::Arc;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
 use crate::machine::Machine;
 use crate::site::SiteMachine;
-use crate::site::command::{Operation, SiteCommand, SiteRejection};
-use crate::site::event::SiteEvent;
 use crate::site::failure::FailureClass;
-use crate::site::parameters::SiteParameters;
-use crate::site::state::{AttemptId, NotificationKind, SiteRecord};
+use crate::site::site_command::{Operation, SiteCommand, SiteRejection};
+use crate::site::site_event::SiteEvent;
+use crate::site::site_parameters::SiteParameters;
+use crate::site::site_state::{AttemptId, NotificationKind, SiteRecord};
 use crate::units::{PerMillion, Timestamp};
 
 /// A record with its clock, driven by commands.

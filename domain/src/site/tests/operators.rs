@@ -1,8 +1,8 @@
 //! What operators order, and messages to them.
 
 use super::*;
-use crate::site::due::SiteEffect;
-use crate::site::state::{Breaker, IssuedBy, MAX_OWED, MAX_WINDOWS, NotificationId};
+use crate::site::site_due::SiteEffect;
+use crate::site::site_state::{Breaker, IssuedBy, MAX_OWED, MAX_WINDOWS, NotificationId};
 use crate::units::DurationMs;
 
 #[test]

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::ids::InstanceId;
-use crate::site::command::ProbeOutcome;
-use crate::site::owners::{Ban, MAX_KEPT_OFF, OWN_PROBE_PATIENCE};
-use crate::site::state::Breaker;
+use crate::site::barred_owners_record::{Ban, MAX_KEPT_OFF, OWN_PROBE_PATIENCE};
+use crate::site::site_command::ProbeOutcome;
+use crate::site::site_state::Breaker;
 use crate::units::DurationMs;
 
 fn owner(name: &str) -> KeyName {

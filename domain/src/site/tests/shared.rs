@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::ids::ReservationName;
-use crate::reserve::{ReservationOutcome, Serial, StartWindow};
+use crate::reservation::{ReservationOutcome, Serial, StartWindow};
 use crate::resources::Resources;
-use crate::site::shared::{
+use crate::site::shared_reservation::{
     ENDED_SHARED, MAX_SHARED, SharedEnd, SharedQuestion, SharedReservation, SharedStage,
     SharedTerms,
 };

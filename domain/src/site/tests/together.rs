@@ -5,15 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use crate::ids::{KeyName, ReservationName, SiteName};
-use crate::reserve::{ReservationOutcome, Serial, StartWindow};
+use crate::reservation::{ReservationOutcome, Serial, StartWindow};
 use crate::resources::Resources;
-use crate::site::access::ReservationAccess;
-use crate::site::command::{Operation, SiteCommand, SiteRejection};
-use crate::site::parameters::SiteParameters;
-use crate::site::shared::{SharedEnd, SharedQuestion, SharedReservation, SharedStage, SharedTerms};
-use crate::site::state::SiteRecord;
-use crate::site::together::{self, JointReservation, JointState};
-use crate::site::{decide, evolve};
+use crate::site::joint_reservation::{self, JointReservation, JointState};
+use crate::site::shared_reservation::{
+    SharedEnd, SharedQuestion, SharedReservation, SharedStage, SharedTerms,
+};
+use crate::site::shared_reservation_access::ReservationAccess;
+use crate::site::site_command::{Operation, SiteCommand, SiteRejection};
+use crate::site::site_parameters::SiteParameters;
+use crate::site::site_state::SiteRecord;
+use crate::site::{site_decide, site_evolve};
 use crate::units::{DurationMs, Timestamp};
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
@@ -103,16 +105,16 @@ impl Grid {
 
     fn tell(&mut self, site: &SiteName, command: SiteCommand) -> Result<(), SiteRejection> {
         let record = self.records.get_mut(site).unwrap();
-        let events = decide::decide(record, &SiteParameters::default(), command, NOW)?;
+        let events = site_decide::decide(record, &SiteParameters::default(), command, NOW)?;
         events
             .iter()
-            .for_each(|event| evolve::evolve(record, event));
+            .for_each(|event| site_evolve::evolve(record, event));
         Ok(())
     }
 
     /// What is due at a site by the records.
     fn step(&mut self, site: &SiteName) -> bool {
-        let step = together::due(
+        let step = joint_reservation::due(
             &self.records[site],
             self.records.values(),
             &|site: &SiteName| self.records.get(site),

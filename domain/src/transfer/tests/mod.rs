@@ -1,19 +1,19 @@
 //! Tests of the copy's machine as a whole.
 
+mod copy_world;
 mod life;
 mod trouble;
-mod world;
 
 use crate::content::Content;
 use crate::ids::{Digest, RelPath, SiteName};
 use crate::machine::Machine;
 use crate::transfer::CopyMachine;
-use crate::transfer::command::{CopyCommand, CopyRejection, SeenCopy, StartAnswer};
-use crate::transfer::due::CopyEffect;
-use crate::transfer::event::{CopyEvent, TryBlame};
-use crate::transfer::parameters::CopyParameters;
-use crate::transfer::place::FilePlace;
-use crate::transfer::state::{CopyPhase, CopyRecord, Nonce, Try, TrySource};
+use crate::transfer::copy_command::{CopyCommand, CopyRejection, SeenCopy, StartAnswer};
+use crate::transfer::copy_due::CopyEffect;
+use crate::transfer::copy_event::{CopyEvent, TryBlame};
+use crate::transfer::copy_parameters::CopyParameters;
+use crate::transfer::copy_state::{CopyPhase, CopyRecord, Nonce, Try, TrySource};
+use crate::transfer::file_place::FilePlace;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
 /// A record with its clock, driven by commands.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::transfer::state::MAX_LEFTOVERS;
+use crate::transfer::copy_state::MAX_LEFTOVERS;
 
 fn excluded(bench: &Bench) -> Vec<String> {
     bench

@@ -12,8 +12,8 @@ use tokio::process::Child;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::answers::{AnswerReader, SshAnswer};
-use super::words::SshWords;
+use super::client_stderr::SshWords;
+use super::session_answers::{AnswerReader, SshAnswer};
 use crate::exec::{CommandExit, CommandOutput, ExecCommand, ExecError, ExecLane, Work};
 
 /// The script that is sent first.
@@ -87,7 +87,7 @@ impl Session {
             return Err("the client of SSH has no pipes".to_owned());
         };
         let words = SshWords::listen(stderr);
-        let nonce = crate::local::root::nonce();
+        let nonce = crate::local_site::attempt_root::nonce();
         let lane_word = if lane == ExecLane::Bulk {
             "bulk"
         } else {

@@ -13,14 +13,14 @@ use rustix::fs::FileType;
 
 use super::OrderSource;
 use super::mover::{MovedFile, Mover, open_copy};
-use super::tree::{SEALED_EXECUTABLE, tree};
-use super::trouble::{FailureEnd, TaskError};
-use super::watch::{CopyThreadPhase, CopyWatch};
-use crate::files::beneath::{Dir, kind};
-use crate::files::rate::Limiter;
-use crate::files::root::{INCOMING, LINKS, OpenRoot, STORE};
-use crate::files::task::{DATA, TaskDirectory};
-use crate::files::wire::AgentOrder;
+use super::stall_watch::{CopyThreadPhase, CopyWatch};
+use super::task_error::{FailureEnd, TaskError};
+use super::tree_mover::{SEALED_EXECUTABLE, tree};
+use crate::files::agent_messages::AgentOrder;
+use crate::files::agent_task::{DATA, TaskDirectory};
+use crate::files::file_root::{INCOMING, LINKS, OpenRoot, STORE};
+use crate::files::open_beneath::{Dir, kind};
+use crate::files::shared_bandwidth::Limiter;
 
 /// A copy in progress.
 pub(super) struct RunningCopy<'a> {

@@ -6,9 +6,9 @@
 
 mod copy;
 mod mover;
-pub(super) mod tree;
-mod trouble;
-mod watch;
+mod stall_watch;
+mod task_error;
+pub(super) mod tree_mover;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -21,19 +21,19 @@ use std::time::Duration;
 
 use cospan_domain::content::Content;
 use cospan_domain::ids::InvalidId;
-use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 use signal_hook::consts::{SIGTERM, SIGXFSZ};
 
 use self::copy::RunningCopy;
 use self::mover::Mover;
-use self::trouble::{FailureEnd, TaskError};
-use self::watch::{CopyWatch, Looker};
-use super::beneath::Dir;
-use super::process::ProcessId;
-use super::root::{INCOMING, INSPECT, OpenRoot};
-use super::task::TaskDirectory;
-use super::wire::{AgentOrder, AgentOutcome, AgentProgress};
+use self::stall_watch::{CopyWatch, Looker};
+use self::task_error::{FailureEnd, TaskError};
+use super::agent_messages::{AgentOrder, AgentOutcome, AgentProgress};
+use super::agent_task::TaskDirectory;
+use super::file_root::{INCOMING, INSPECT, OpenRoot};
+use super::open_beneath::Dir;
+use super::process_identity::ProcessId;
 use crate::port::Inspected;
 
 const EXIT_FAILED: u8 = 1;
@@ -215,7 +215,7 @@ fn inspect(order: &AgentOrder, watch: Arc<CopyWatch>) -> Result<Inspected, TaskE
     let mut mover = Mover::new(watch, None, u64::MAX);
     let (moved, directory) = match source {
         OrderSource::File(file) => (mover.file(&file, None, "the file")?, false),
-        OrderSource::Directory(dir) => (tree::tree(&mut mover, dir, None)?, true),
+        OrderSource::Directory(dir) => (tree_mover::tree(&mut mover, dir, None)?, true),
     };
     let content = Content {
         digest: moved.digest,
@@ -227,7 +227,7 @@ fn inspect(order: &AgentOrder, watch: Arc<CopyWatch>) -> Result<Inspected, TaskE
 /// Returns digest and size of what a directory is now.
 pub(super) fn content_of(directory: Dir) -> Result<Content, String> {
     let mut mover = Mover::new(Arc::default(), None, u64::MAX);
-    let moved = tree::tree(&mut mover, directory, None).map_err(|trouble| trouble.detail)?;
+    let moved = tree_mover::tree(&mut mover, directory, None).map_err(|trouble| trouble.detail)?;
     Ok(Content {
         digest: moved.digest,
         size: Bytes(moved.size),

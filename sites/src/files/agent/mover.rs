@@ -10,10 +10,10 @@ use std::time::SystemTime;
 use cospan_domain::ids::Digest;
 use rustix::path::Arg;
 
-use super::trouble::{FailureEnd, TaskError};
-use super::watch::{CopyThreadPhase, CopyWatch};
-use crate::files::beneath::Dir;
-use crate::files::rate::Limiter;
+use super::stall_watch::{CopyThreadPhase, CopyWatch};
+use super::task_error::{FailureEnd, TaskError};
+use crate::files::open_beneath::Dir;
+use crate::files::shared_bandwidth::Limiter;
 
 /// The most bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -254,7 +254,7 @@ mod tests {
     use std::io::{Read, Seek, SeekFrom, Write};
 
     use super::*;
-    use crate::files::wire::WireBlame;
+    use crate::files::agent_messages::WireBlame;
 
     fn mover(budget: u64) -> Mover {
         Mover::new(Arc::new(CopyWatch::default()), None, budget)

@@ -1,6 +1,6 @@
 //! The splits and the shapes that a flexible job allows.
 
-use cospan_domain::acquire::{Molding, OtherShape};
+use cospan_domain::acquisition::{Molding, OtherShape};
 use cospan_domain::job::spec::{Flexible, JobSpec, RequestType};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -75,7 +75,7 @@ fn bundle(context: &CommandContext, examination: &Examination) -> Value {
     });
     json!({
         "version": version::long().lines().collect::<Vec<_>>(),
-        "made_at": crate::api::v1::Instant(crate::cli::when::now()),
+        "made_at": crate::api::v1::Instant(crate::cli::local_time::now()),
         "checks": examination.checks,
         "configuration": examination.located.as_ref().map(|located| json!({
             "file": located.file,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::lines::StreamLines;
 use super::{StreamSource, WantedLogs, is_missing, put};
 use crate::cli::exit::CliError;
-use crate::cli::out::{AnswerPrinter, note};
+use crate::cli::print::{AnswerPrinter, note};
 use crate::client::ClientError;
 
 /// Time between two looks at a component that has not begun.

@@ -1,6 +1,6 @@
 //! The lines of one of several streams, each with a label in front.
 
-use crate::cli::out::dim;
+use crate::cli::print::dim;
 
 /// Longest part of an unfinished line that is kept back.
 const LONGEST_LINE: usize = 64 << 10;

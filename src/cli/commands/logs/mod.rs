@@ -10,7 +10,7 @@ use crate::cli::args_job::{LogsArgs, StreamArg};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::cli::interrupt::set_hint;
-use crate::cli::out::{AnswerPrinter, note};
+use crate::cli::print::{AnswerPrinter, note};
 use crate::client::{Client, ClientError, FilePiece, LogRequest};
 use crate::terminal;
 use lines::StreamLines;

@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use cospan_sites::files::listing::{LeafKind, ListedLeaf, Listing};
 use cospan_sites::files::manifest::{self, EntryKind, ManifestEntry};
+use cospan_sites::files::tree_pieces::{LeafKind, ListedLeaf, Listing};
 
 use super::{Arrived, OutputDownload, whole};
 use crate::api::v1::job::OutputReport;

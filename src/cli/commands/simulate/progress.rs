@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::units::DurationMs;
 
-use crate::cli::out::{note, warning_word};
+use crate::cli::print::{note, warning_word};
 use crate::simulate::report::RunRecord;
 use crate::simulate::{Notes, RunName, Study, Watcher};
 use crate::terminal;

@@ -6,8 +6,8 @@ use rand::rngs::StdRng;
 use rand_distr::Exp1;
 
 use super::super::{DescribedSite, LocalModel, LocalSource};
-use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, LocalJob, level};
-use crate::simulate::streams::stream;
+use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, LocalJob, dummy_load};
+use crate::simulate::random_streams::stream;
 use crate::simulate::workload::{RawJob, SourceNotes, Times, log_jobs, settle, stretched};
 use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
 use cospan_simulator::models::poisson::PoissonArrivals;
@@ -56,7 +56,10 @@ pub(super) fn jobs(
             generated(site, model, *utilization, options)?,
             SourceNotes::default(),
         ),
-        LocalSource::Level(held) => (level::jobs(site, held, options)?, SourceNotes::default()),
+        LocalSource::Level(held) => (
+            dummy_load::jobs(site, held, options)?,
+            SourceNotes::default(),
+        ),
     };
     let mut rng = stream(options.seed, "local estimates", site.name.as_str());
     let times = settle(raw.iter(), load.estimates, &mut notes, &mut rng).map_err(|cause| {

@@ -184,7 +184,7 @@ fn the_das2_example_is_the_grid_of_the_koala_experiments() {
     );
     assert_eq!(built.complaints, []);
     for site in &built.sites {
-        let load = super::build::offered(site, 100);
+        let load = super::build_tests::offered(site, 100);
         assert!(
             (0.27..0.43).contains(&load),
             "{} has a load of {load}",

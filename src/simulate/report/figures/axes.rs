@@ -1,8 +1,8 @@
 //! Scales, their ticks, and frames around a plot.
 
 use super::drawing::{Anchor, Area, FigureDrawing, PathText};
-use crate::simulate::report::show;
-use crate::simulate::report::steps::ReportSpan;
+use crate::simulate::report::number_format;
+use crate::simulate::report::step_function::ReportSpan;
 
 /// Least distance between two labels of the time axis, in pixels.
 const TICK_GAP: f64 = 50.0;
@@ -222,7 +222,7 @@ pub(super) fn text_width(text: &str, font_px: f64) -> f64 {
 
 /// `text` cut to what fits into `width` pixels.
 pub(super) fn fitted(text: &str, font_px: f64, width: f64) -> String {
-    show::cut(text, (width / (font_px * 0.6)) as usize)
+    number_format::cut(text, (width / (font_px * 0.6)) as usize)
 }
 
 /// The end of a scale from 0 that shows `greatest`, and its whole step.
@@ -248,7 +248,7 @@ pub(super) fn upright_ticks(end: u64, step: u64, plot: Area) -> Vec<Tick> {
             let position = plot.bottom() - value as f64 / end.max(1) as f64 * plot.height;
             Tick {
                 position,
-                label: show::count(value),
+                label: number_format::count(value),
             }
         })
         .collect()

@@ -5,8 +5,8 @@ use super::axes::{self, LogAxis, Tick};
 use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
 use super::legend::{self, LegendSign};
 use super::{SvgGroup, WIDTH};
+use crate::simulate::report::number_format;
 use crate::simulate::report::record::{JobEnding, RunJob};
-use crate::simulate::report::show;
 use crate::simulate::report::stats::quantile;
 
 /// Most curves in a panel.
@@ -210,9 +210,9 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
 fn fact(panel: &Panel, group: &SvgGroup<'_>, values: &[f64]) -> String {
     let shown = |value: f64| {
         if panel.marks == TIMES {
-            show::seconds(value)
+            number_format::seconds(value)
         } else {
-            show::number(value)
+            number_format::number(value)
         }
     };
     format!(
@@ -221,7 +221,7 @@ fn fact(panel: &Panel, group: &SvgGroup<'_>, values: &[f64]) -> String {
         group.label,
         shown(quantile(values, 0.5)),
         shown(quantile(values, 0.95)),
-        show::counted(values.len() as u64, "job"),
+        number_format::counted(values.len() as u64, "job"),
     )
 }
 
@@ -230,14 +230,17 @@ fn title(groups: &[SvgGroup<'_>]) -> String {
     let medians: Vec<Option<f64>> = groups.iter().map(median_wait).collect();
     match (groups, &medians[..]) {
         ([_], [Some(median)]) => {
-            format!("Half of the jobs waited {} or less", show::seconds(*median))
+            format!(
+                "Half of the jobs waited {} or less",
+                number_format::seconds(*median)
+            )
         }
         ([first, second], [Some(a), Some(b)]) => format!(
             "Half of the jobs waited at most {} with {}, {} with {}",
-            show::seconds(*a),
-            show::cut(&first.label, 24),
-            show::seconds(*b),
-            show::cut(&second.label, 24),
+            number_format::seconds(*a),
+            number_format::cut(&first.label, 24),
+            number_format::seconds(*b),
+            number_format::cut(&second.label, 24),
         ),
         _ => "Waits, response times and slowdowns of the jobs".to_owned(),
     }

@@ -7,11 +7,11 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::axes::{self, TimeAxis, text_width};
 use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
-use super::lanes::{self, Blocks};
+use super::gantt_rows::{self, Blocks};
 use super::{SvgGroup, WIDTH, legend};
+use crate::simulate::report::number_format;
 use crate::simulate::report::record::{Bar, BookingBar, LoadKind, RunRecord, SiteTrace};
-use crate::simulate::report::show;
-use crate::simulate::report::steps::ReportSpan;
+use crate::simulate::report::step_function::ReportSpan;
 
 /// Most bars in a figure.
 const BARS: usize = 1_000;
@@ -115,7 +115,7 @@ fn placed(run: &RunRecord, window: ReportSpan, most: usize) -> Chart<'_> {
     let row = |site| {
         let mut bars: Vec<&Bar> = within(site, window).take(most).collect();
         bars.sort_by_key(|bar| bar.from);
-        let blocks = lanes::assign(&bars, site.processors);
+        let blocks = gantt_rows::assign(&bars, site.processors);
         let bars: Vec<_> = bars.into_iter().zip(blocks).collect();
         let bookings = booked(site, &bars, window, most);
         GanttRow {
@@ -268,7 +268,7 @@ fn booking_tip(booking: &BookingBar, run: &RunRecord) -> String {
         "job {}, component {}: reserved, {}, {} to {}, since {}{}",
         booking.job,
         booking.component,
-        show::counted(booking.processors.into(), "processor"),
+        number_format::counted(booking.processors.into(), "processor"),
         since(booking.from),
         since(booking.to),
         since(booking.made),
@@ -304,7 +304,7 @@ fn tip(bar: &Bar, run: &RunRecord) -> String {
     format!(
         "{job}{component}{gap}{}, {}, {} to {}",
         bar.kind.words(),
-        show::counted(bar.processors.into(), "processor"),
+        number_format::counted(bar.processors.into(), "processor"),
         since(bar.from),
         since(bar.to)
     )
@@ -332,7 +332,7 @@ impl Chart<'_> {
     /// Number of bars that found fewer processors than they take.
     fn squeezed(&self) -> usize {
         let bars = self.rows.iter().flat_map(|row| &row.bars);
-        bars.filter(|(bar, blocks)| lanes::size(blocks) < bar.processors)
+        bars.filter(|(bar, blocks)| gantt_rows::size(blocks) < bar.processors)
             .count()
     }
 }
@@ -343,7 +343,7 @@ fn title(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
     if chart.window == run.span() {
         return format!("{}: where jobs were held and ran", group.label);
     }
-    let shown = show::seconds(chart.window.length_ms() as f64 / 1000.0);
+    let shown = number_format::seconds(chart.window.length_ms() as f64 / 1000.0);
     format!(
         "{}: where jobs were held and ran in the {shown} around the longest queue",
         group.label
@@ -361,7 +361,7 @@ fn note(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
     if more_sites > 0 {
         notes.push(format!(
             "{} left out. ",
-            show::counted(more_sites as u64, "quieter site")
+            number_format::counted(more_sites as u64, "quieter site")
         ));
     }
     let more: usize = chart
@@ -372,18 +372,21 @@ fn note(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
     if more > 0 {
         notes.push(format!(
             "{} at the same time left out. ",
-            show::counted(more as u64, "bar")
+            number_format::counted(more as u64, "bar")
         ));
     }
     let dropped: u64 = run.sites.iter().map(|site| site.bars_dropped).sum();
     if dropped > 0 {
-        notes.push(format!("{} not kept. ", show::counted(dropped, "bar")));
+        notes.push(format!(
+            "{} not kept. ",
+            number_format::counted(dropped, "bar")
+        ));
     }
     let squeezed = chart.squeezed();
     if squeezed > 0 {
         notes.push(format!(
             "{} found no room. ",
-            show::counted(squeezed as u64, "bar")
+            number_format::counted(squeezed as u64, "bar")
         ));
     }
     notes.concat().trim_end().to_owned()

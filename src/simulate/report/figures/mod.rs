@@ -8,9 +8,9 @@ mod axes;
 mod distributions;
 mod drawing;
 mod gantt;
-mod lanes;
+mod gantt_rows;
 mod legend;
-mod queue;
+mod queue_figure;
 mod utilization;
 mod virtual_map;
 
@@ -43,7 +43,10 @@ pub(super) struct SvgGroup<'a> {
 /// All figures of a report, in the order in which they should be read.
 pub(super) fn all(runs: &[RunRecord]) -> Vec<Figure> {
     let groups = groups(runs);
-    let mut figures = vec![distributions::figure(&groups), queue::figure(&groups)];
+    let mut figures = vec![
+        distributions::figure(&groups),
+        queue_figure::figure(&groups),
+    ];
     for (index, group) in groups.iter().take(TIMELINES).enumerate() {
         let suffix = if groups.len() == 1 {
             String::new()
@@ -69,7 +72,7 @@ fn groups(runs: &[RunRecord]) -> Vec<SvgGroup<'_>> {
             let mut runs: Vec<_> = runs.iter().filter(|run| run.label == *label).collect();
             runs.sort_by_key(|run| run.seed);
             SvgGroup {
-                label: super::show::cut(label, LABEL_CHARS),
+                label: super::number_format::cut(label, LABEL_CHARS),
                 runs,
             }
         })

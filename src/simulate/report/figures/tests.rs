@@ -8,10 +8,10 @@ use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, proptest};
 
 use super::axes::{LogAxis, TimeAxis, round_scale};
 use super::drawing::{Area, escape, px};
-use super::lanes::{assign, size};
+use super::gantt_rows::{assign, size};
 use super::{all, slug};
 use crate::simulate::report::record::{Bar, LoadKind, LoadRecord, QueueStep, RunRecord, SiteTrace};
-use crate::simulate::report::steps::ReportSpan;
+use crate::simulate::report::step_function::ReportSpan;
 
 const PLOT: Area = Area {
     left: 50.0,

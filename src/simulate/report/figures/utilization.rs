@@ -4,9 +4,9 @@
 use super::axes::{self, Tick, TimeAxis, text_width};
 use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
 use super::{SvgGroup, WIDTH, legend};
+use crate::simulate::report::number_format;
 use crate::simulate::report::record::{LoadKind, LoadRecord, RunRecord, SiteTrace};
-use crate::simulate::report::show;
-use crate::simulate::report::steps::column_means;
+use crate::simulate::report::step_function::column_means;
 use crate::simulate::report::summary::LoadShares;
 
 /// Kinds of load.
@@ -46,7 +46,7 @@ pub(super) fn figure(group: &SvgGroup<'_>, name: &str) -> Figure {
     };
     let heading = format!(
         "All sites, {}",
-        show::counted(run.processors(), "processor")
+        number_format::counted(run.processors(), "processor")
     );
     panel(
         &mut drawing,
@@ -89,7 +89,10 @@ fn sites(drawing: &mut FigureDrawing, run: &RunRecord, top: f64) -> f64 {
 
 /// Draws the panel of one site.
 fn site_panel(drawing: &mut FigureDrawing, run: &RunRecord, site: &SiteTrace, plot: Area) {
-    let count = format!(", {}", show::counted(site.processors.into(), "processor"));
+    let count = format!(
+        ", {}",
+        number_format::counted(site.processors.into(), "processor")
+    );
     let room = plot.width - text_width(&count, 13.0);
     let heading = format!("{}{count}", axes::fitted(&site.name, 13.0, room));
     let stack = column_means(&site.load, run.span(), columns(plot), LoadRecord::stacked);
@@ -191,8 +194,8 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
 /// Describes what the figure shows.
 fn title(group: &SvgGroup<'_>) -> String {
     let load = LoadShares::of_all(group.shown());
-    let grid = show::percent(load.grid_running);
-    let local = show::percent(load.local);
+    let grid = number_format::percent(load.grid_running);
+    let local = number_format::percent(load.local);
     format!(
         "{}: grid jobs used {grid} of the processors, local users {local}",
         group.label
@@ -207,7 +210,7 @@ fn note(group: &SvgGroup<'_>, width: f64) -> String {
         more => format!(" The {PANELS} largest sites; {more} more are left out."),
     };
     let mean_s = run.span().length_ms() as f64 / 1000.0 / (width / COLUMN);
-    let mean = show::seconds(mean_s);
+    let mean = number_format::seconds(mean_s);
     format!(
         "{}Means over {mean}, for single sites over more.{left_out}",
         group.which()
@@ -221,7 +224,9 @@ fn in_words(run: &RunRecord) -> String {
     let parts: Vec<String> = LoadKind::STACKED
         .into_iter()
         .zip(shares)
-        .map(|(kind, share): (LoadKind, f64)| format!("{} {}", kind.words(), show::percent(share)))
+        .map(|(kind, share): (LoadKind, f64)| {
+            format!("{} {}", kind.words(), number_format::percent(share))
+        })
         .collect();
     format!("Means of all sites: {}.", parts.join(", "))
 }

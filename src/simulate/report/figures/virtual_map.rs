@@ -101,7 +101,7 @@ fn ticks(end: f64, position: impl Fn(f64) -> f64) -> Vec<Tick> {
             let share = f64::from(step) / f64::from(STEPS);
             Tick {
                 position: position(share),
-                label: crate::simulate::report::show::number(share * end),
+                label: crate::simulate::report::number_format::number(share * end),
             }
         })
         .collect()

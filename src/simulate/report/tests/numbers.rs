@@ -4,7 +4,7 @@ use cospan_domain::units::Timestamp;
 use proptest::prelude::{any, prop_assert, proptest};
 
 use super::{empty, short_job, small};
-use crate::simulate::report::show;
+use crate::simulate::report::number_format;
 use crate::simulate::report::{
     Distribution, GroupSummary, Interval, JobEnding, RunJob, RunRecord, RunSummary, quantile, t_975,
 };
@@ -118,12 +118,12 @@ fn numbers_show_as_many_digits_as_they_are_worth() {
         half_width: Some(half),
         values: 3,
     };
-    assert_eq!(show::interval(&of(173.604, 4.17)), "173.6 ± 4.2");
-    assert_eq!(show::difference(&of(-0.001, 0.2)), "0.00 ± 0.20");
-    assert_eq!(show::difference(&of(-12.0, 30.0)), "−12 ± 30");
-    assert_eq!(show::seconds(7_200.0), "2 h");
-    assert_eq!(show::count(1_234_567), "1\u{202f}234\u{202f}567");
-    assert_eq!(show::cut("co-allocation", 5), "co-a…");
+    assert_eq!(number_format::interval(&of(173.604, 4.17)), "173.6 ± 4.2");
+    assert_eq!(number_format::difference(&of(-0.001, 0.2)), "0.00 ± 0.20");
+    assert_eq!(number_format::difference(&of(-12.0, 30.0)), "−12 ± 30");
+    assert_eq!(number_format::seconds(7_200.0), "2 h");
+    assert_eq!(number_format::count(1_234_567), "1\u{202f}234\u{202f}567");
+    assert_eq!(number_format::cut("co-allocation", 5), "co-a…");
 }
 
 proptest! {

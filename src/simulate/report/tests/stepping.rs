@@ -5,7 +5,9 @@ use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, proptest};
 
 use crate::simulate::report::QueueStep;
-use crate::simulate::report::steps::{ReportSpan, column_lines, column_means, means, segments};
+use crate::simulate::report::step_function::{
+    ReportSpan, column_lines, column_means, means, segments,
+};
 
 const SPAN: ReportSpan = ReportSpan {
     from: Timestamp(100),

@@ -6,10 +6,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use cospan_domain::ids::JobId;
-use cospan_domain::job::state::Job;
+use cospan_domain::job::job_state::Job;
 use cospan_domain::units::Bytes;
 
-use super::super::common::CommonTexts;
+use super::super::common_texts::CommonTexts;
 use super::super::frame::damaged_record;
 use super::super::job::Assembly;
 use super::super::spec_text::LastSpec;

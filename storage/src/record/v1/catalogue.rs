@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use cospan_domain::catalogue::state;
+use cospan_domain::catalogue::file_state;
 use cospan_domain::ids::{KeyName, LogicalName, SiteName};
 
 use super::convert::{Text, wire_struct};
 use super::copy::StoredFilePlace;
 use super::spec::Content;
 
-wire_struct!(FileRecord = state::FileRecord { name: Text<LogicalName>; entry: Option<Entry> });
+wire_struct!(FileRecord = file_state::FileRecord { name: Text<LogicalName>; entry: Option<Entry> });
 
-wire_struct!(Entry = state::CatalogueEntry {
+wire_struct!(Entry = file_state::CatalogueEntry {
     content: Content,
     directory: bool,
     registered_at: u64,

@@ -6,15 +6,15 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use cospan_domain::acquire::Score;
+use cospan_domain::acquisition::Score;
 use cospan_domain::ids::{
     Attempt, AttemptTag, ComponentIndex, ComponentName, Digest, IdempotencyKey, InstanceId, JobId,
     KeyName, LogicalName, LrmId, PolicyName, RelPath, ReservationName, Round, RunnerName, SiteName,
     TargetName,
 };
-use cospan_domain::reserve::Serial;
-use cospan_domain::site::state::NotificationId;
-use cospan_domain::transfer::state::Nonce;
+use cospan_domain::reservation::Serial;
+use cospan_domain::site::site_state::NotificationId;
+use cospan_domain::transfer::copy_state::Nonce;
 use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use cospan_domain::ids::{AttemptTag, Digest, RelPath, SiteName};
-use cospan_domain::transfer::place::FilePlace as DomainPlace;
-use cospan_domain::transfer::state::{self, CopyPhase as DomainPhase, Usage as DomainUsage};
+use cospan_domain::transfer::copy_state::{self, CopyPhase as DomainPhase, Usage as DomainUsage};
+use cospan_domain::transfer::file_place::FilePlace as DomainPlace;
 
 use super::convert::{Text, wire_enum, wire_struct};
 use super::spec::{Chunk, Content};
 
-wire_struct!(CopyRecord = state::CopyRecord {
+wire_struct!(CopyRecord = copy_state::CopyRecord {
     content: Content,
     site: Text<SiteName>,
     usage: Usage,
@@ -32,14 +32,14 @@ wire_enum!(CopyPhase = DomainPhase {
 });
 
 wire_struct!(
-    Try = state::Try {
+    Try = copy_state::Try {
         source: Source,
         nonce: u64
     }
 );
-wire_struct!(Source = state::TrySource { site: Text<SiteName>, place: StoredFilePlace });
+wire_struct!(Source = copy_state::TrySource { site: Text<SiteName>, place: StoredFilePlace });
 
-wire_struct!(Trouble = state::CopyTrouble {
+wire_struct!(Trouble = copy_state::CopyTrouble {
     ;
     tries: u32,
     destination: u32,
@@ -50,7 +50,7 @@ wire_struct!(Trouble = state::CopyTrouble {
 
 impl Default for Trouble {
     fn default() -> Self {
-        super::Convert::to_wire(&state::CopyTrouble::default())
+        super::Convert::to_wire(&copy_state::CopyTrouble::default())
     }
 }
 

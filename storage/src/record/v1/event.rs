@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use cospan_domain::ids::{KeyName, LrmId, SiteName, TargetName};
-use cospan_domain::job::event::{self, JobEventKind};
+use cospan_domain::job::job_event::{self, JobEventKind};
 
+use super::component::{Charge, Ending, PlacedBy, Placement};
 use super::convert::{Text, wire_enum, wire_struct};
-use super::head::{AbortCause, AfterAbort};
+use super::job_head::{AbortCause, AfterAbort};
 use super::reservation::{
     Anew, Coallocation, Failure, Outcome, ReservationWish, Split, Unreserved,
 };
-use super::run::{Charge, Ending, PlacedBy, Placement};
 use super::spec::{Content, Priority};
 
 wire_struct!(
-    JobEvent = event::JobEvent {
+    JobEvent = job_event::JobEvent {
         at: u64,
         what: Happened
     }

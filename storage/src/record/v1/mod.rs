@@ -5,14 +5,14 @@
 //! Anything else is a new version, beside this one.
 
 pub(crate) mod catalogue;
+pub(crate) mod component;
 pub(crate) mod convert;
 pub(crate) mod copy;
 pub(crate) mod event;
-pub(crate) mod head;
+pub(crate) mod job_head;
+pub(crate) mod program_words;
 mod reservation;
-pub(crate) mod run;
 pub(crate) mod site;
 pub(crate) mod spec;
-pub(crate) mod word;
 
 pub(crate) use convert::{Convert, RecordProblem};

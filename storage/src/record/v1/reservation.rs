@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::{self, Objective as DomainObjective};
+use cospan_domain::acquisition::{self, Objective as DomainObjective};
 use cospan_domain::ids::{SiteName, TargetName};
-use cospan_domain::job::state::{self, NoticeKind as DomainNoticeKind, TermsChange};
-use cospan_domain::reserve::coallocation::{
+use cospan_domain::job::job_state::{self, NoticeKind as DomainNoticeKind, TermsChange};
+use cospan_domain::reservation::coallocation::{
     self, Augmenting as DomainAugmenting, Placing as DomainPlacing, Probing as DomainProbing,
     ReservationOutcome, SearchFailure, SearchStep,
 };
-use cospan_domain::reserve::{self, CandidateState, agreement};
+use cospan_domain::reservation::{self, CandidateState, agreement};
 
+use super::component::Placement;
 use super::convert::{Convert, RecordProblem, Text, wire_enum, wire_inner, wire_struct};
-use super::run::Placement;
 use super::spec::Resources;
 
-wire_struct!(ReservationWish = acquire::ReservationTerms {
+wire_struct!(ReservationWish = acquisition::ReservationTerms {
     window: StartWindow;
     tolerance: u64,
     flexible: bool,
@@ -30,7 +30,7 @@ wire_struct!(
     }
 );
 
-wire_struct!(Reservation = state::JobReservations {
+wire_struct!(Reservation = job_state::JobReservations {
     search: Search,
     placements: Vec<Vec<Placement>>,
     lead: u64;
@@ -44,9 +44,9 @@ wire_struct!(Reservation = state::JobReservations {
     split: Option<Split>,
     refusals: u32,
 });
-wire_struct!(Split = state::JobSplit { shape: u32; refused: u32, is_last: bool });
-wire_struct!(Anew = state::Anew { placements: Vec<Vec<Placement>>, split: Split });
-wire_struct!(Notices = state::Notices {;
+wire_struct!(Split = job_state::JobSplit { shape: u32; refused: u32, is_last: bool });
+wire_struct!(Anew = job_state::Anew { placements: Vec<Vec<Placement>>, split: Split });
+wire_struct!(Notices = job_state::Notices {;
     announced: Option<u64>,
     owed: Vec<StartNotice>,
     last: u32,
@@ -54,11 +54,11 @@ wire_struct!(Notices = state::Notices {;
 
 impl Default for Notices {
     fn default() -> Self {
-        state::Notices::default().to_wire()
+        job_state::Notices::default().to_wire()
     }
 }
 
-wire_struct!(StartNotice = state::StartNotice {
+wire_struct!(StartNotice = job_state::StartNotice {
     id: u32,
     kind: NoticeKind,
     at: u64,
@@ -72,34 +72,34 @@ wire_enum!(
     }
 );
 wire_struct!(
-    Unreserved = state::Unreserved {
+    Unreserved = job_state::Unreserved {
         component: u32,
         placement: Placement
     }
 );
 
-impl Convert<Reservation> for Box<state::JobReservations> {
+impl Convert<Reservation> for Box<job_state::JobReservations> {
     fn to_wire(&self) -> Reservation {
         (**self).to_wire()
     }
 
     fn from_wire(wire: Reservation) -> Result<Self, RecordProblem> {
-        state::JobReservations::from_wire(wire).map(Box::new)
+        job_state::JobReservations::from_wire(wire).map(Box::new)
     }
 }
-wire_struct!(Other = state::Rescheduling {
+wire_struct!(Other = job_state::Rescheduling {
     search: Search;
     wish: Option<ReservationWish>,
     anew: Option<Anew>,
 });
 
-impl Convert<Anew> for Box<state::Anew> {
+impl Convert<Anew> for Box<job_state::Anew> {
     fn to_wire(&self) -> Anew {
         (**self).to_wire()
     }
 
     fn from_wire(wire: Anew) -> Result<Self, RecordProblem> {
-        state::Anew::from_wire(wire).map(Box::new)
+        job_state::Anew::from_wire(wire).map(Box::new)
     }
 }
 
@@ -114,14 +114,14 @@ wire_struct!(Coallocation = coallocation::Coallocation {
     rankings: Vec<Ranking>,
 });
 
-wire_struct!(Ranking = reserve::Ranking {
+wire_struct!(Ranking = reservation::Ranking {
     objective: Objective,
     since: u64,
     stage_out: u64,
     most: u32,
     candidates: Vec<Candidate>,
 });
-wire_struct!(Candidate = reserve::ReservationCandidate {
+wire_struct!(Candidate = reservation::ReservationCandidate {
     site: Text<SiteName>;
     stage_in: Option<u64>,
     execution: Option<u64>,
@@ -154,7 +154,7 @@ impl Default for Objective {
     }
 }
 
-wire_struct!(Preferences = acquire::Preferences {
+wire_struct!(Preferences = acquisition::Preferences {
     ;
     objective: Objective,
     benchmarks: Vec<Benchmark>,
@@ -162,7 +162,7 @@ wire_struct!(Preferences = acquire::Preferences {
     stage_in: Option<u64>,
     stage_out: Option<u64>,
 });
-wire_struct!(Benchmark = acquire::Benchmark { name: Arc<str>, reference: u64, run_time: u64 });
+wire_struct!(Benchmark = acquisition::Benchmark { name: Arc<str>, reference: u64, run_time: u64 });
 
 wire_struct!(Part = coallocation::CoallocationPart {
     component: u32,
@@ -172,7 +172,7 @@ wire_struct!(Part = coallocation::CoallocationPart {
     offset: u64,
 });
 
-wire_struct!(Search = reserve::ReservationSearch {
+wire_struct!(Search = reservation::ReservationSearch {
     job: Coallocation,
     window: StartWindow,
     windows_tried: u32,
@@ -184,7 +184,7 @@ wire_struct!(Search = reserve::ReservationSearch {
     given_up: bool,
 });
 
-wire_struct!(Held = reserve::PartReservation { site: Text<SiteName>, serial: u32, start: u64 });
+wire_struct!(Held = reservation::PartReservation { site: Text<SiteName>, serial: u32, start: u64 });
 
 wire_enum!(Step = SearchStep {
     Rank { granted: Vec<Held>, at: Probing },

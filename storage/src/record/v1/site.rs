@@ -3,17 +3,21 @@
 use std::sync::Arc;
 
 use cospan_domain::ids::{KeyName, ReservationName, SiteName};
+use cospan_domain::site::barred_owners_record;
 use cospan_domain::site::failure::FailureClass as DomainClass;
-use cospan_domain::site::owners;
-use cospan_domain::site::shared::{self, SharedEnd as DomainEnd, SharedStage as DomainStage};
-use cospan_domain::site::state::{self, Breaker as DomainBreaker, NotificationKind as DomainKind};
-use cospan_domain::site::together::{self, JointState};
+use cospan_domain::site::joint_reservation::{self, JointState};
+use cospan_domain::site::shared_reservation::{
+    self, SharedEnd as DomainEnd, SharedStage as DomainStage,
+};
+use cospan_domain::site::site_state::{
+    self, Breaker as DomainBreaker, NotificationKind as DomainKind,
+};
 
 use super::convert::{Text, wire_enum, wire_inner, wire_struct};
 use super::reservation::StartWindow;
 use super::spec::Resources;
 
-wire_struct!(SiteRecord = state::SiteRecord {
+wire_struct!(SiteRecord = site_state::SiteRecord {
     site: Text<SiteName>,
     consecutive_errors: u32,
     breaker: Breaker;
@@ -33,15 +37,15 @@ wire_struct!(SiteRecord = state::SiteRecord {
     kept_off: Vec<KeptOff>,
 });
 
-wire_struct!(OwnProbe = owners::OwnProbe { number: u32, owner: Text<KeyName>, since: u64 });
-wire_struct!(KeptOff = owners::KeptOff {
+wire_struct!(OwnProbe = barred_owners_record::OwnProbe { number: u32, owner: Text<KeyName>, since: u64 });
+wire_struct!(KeptOff = barred_owners_record::KeptOff {
     owner: Text<KeyName>,
     since: u64,
     until: u64,
     times: u32,
 });
 
-wire_struct!(SharedReservation = shared::SharedReservation {
+wire_struct!(SharedReservation = shared_reservation::SharedReservation {
     wish: SharedWish,
     serial: u32,
     by: Text<KeyName>,
@@ -52,7 +56,7 @@ wire_struct!(SharedReservation = shared::SharedReservation {
     extension: u32,
 });
 wire_struct!(
-    Together = together::JointPart {
+    Together = joint_reservation::JointPart {
         root: u32,
         tries: u32,
         accord: Accord
@@ -65,7 +69,7 @@ wire_enum!(
         Kept
     }
 );
-wire_struct!(SharedWish = shared::SharedTerms {
+wire_struct!(SharedWish = shared_reservation::SharedTerms {
     name: Text<ReservationName>,
     resources: Resources,
     window: StartWindow,
@@ -94,7 +98,7 @@ wire_enum!(SharedEnd = DomainEnd {
 });
 
 wire_struct!(
-    AttemptId = state::AttemptId {
+    AttemptId = site_state::AttemptId {
         job: u64,
         component: u32,
         attempt: u32
@@ -107,7 +111,7 @@ wire_enum!(Breaker = DomainBreaker {
     HalfOpen { since: u64, allowed: u32, running: Vec<AttemptId>, trips: u32 },
 });
 
-wire_struct!(Operator = state::Operator {
+wire_struct!(Operator = site_state::Operator {
     ;
     draining: Option<Order>,
     frozen: Option<Order>,
@@ -118,15 +122,15 @@ wire_struct!(Operator = state::Operator {
 
 impl Default for Operator {
     fn default() -> Self {
-        super::Convert::to_wire(&state::Operator::default())
+        super::Convert::to_wire(&site_state::Operator::default())
     }
 }
 
-wire_struct!(Order = state::IssuedBy { by: Text<KeyName>, at: u64 });
-wire_struct!(Window = state::Window { from: u64, until: u64, by: Text<KeyName>, reason: Arc<str> });
-wire_struct!(Forced = state::Forced { usable: bool, until: u64, by: Text<KeyName> });
+wire_struct!(Order = site_state::IssuedBy { by: Text<KeyName>, at: u64 });
+wire_struct!(Window = site_state::Window { from: u64, until: u64, by: Text<KeyName>, reason: Arc<str> });
+wire_struct!(Forced = site_state::Forced { usable: bool, until: u64, by: Text<KeyName> });
 
-wire_struct!(ErrorDetail = state::ErrorDetail {
+wire_struct!(ErrorDetail = site_state::ErrorDetail {
     attempt: AttemptId,
     class: FailureClass,
     at: u64,
@@ -146,7 +150,7 @@ wire_enum!(
     }
 );
 
-wire_struct!(Notification = state::Notification {
+wire_struct!(Notification = site_state::Notification {
     id: u64,
     kind: NotificationKind,
     at: u64,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::{self, AcquisitionMode as DomainMode};
+use cospan_domain::acquisition::{self, AcquisitionMode as DomainMode};
 use cospan_domain::bid::{Weight, WeightError, Weights};
+use cospan_domain::boxed_default::Sparse;
 use cospan_domain::content;
 use cospan_domain::ids::{
     ComponentName, Digest, LogicalName, PolicyName, RelPath, ReservationName, RunnerName, SiteName,
@@ -16,13 +17,12 @@ use cospan_domain::job::spec::{OverrideScope, RequestType};
 use cospan_domain::labels::{self, LabelRule};
 use cospan_domain::resources;
 use cospan_domain::runner::{self, RestartScope as DomainScope, Signal as DomainSignal};
-use cospan_domain::sparse::Sparse;
 
 use super::convert::{
     Convert, RecordProblem, Text, is_default, wire_enum, wire_inner, wire_struct,
 };
+use super::program_words::{Packed, StoredWord};
 use super::reservation::{Preferences, ReservationWish};
-use super::word::{Packed, StoredWord};
 
 type Pairs = Vec<(Arc<str>, StoredWord)>;
 type Texts = Vec<StoredWord>;
@@ -57,9 +57,9 @@ wire_struct!(RunOptions = runner::RunOptions {
     molding: Molding,
 });
 
-wire_struct!(Molding = acquire::Molding {; overhead: u32, shapes: Vec<OtherShape> });
+wire_struct!(Molding = acquisition::Molding {; overhead: u32, shapes: Vec<OtherShape> });
 wire_struct!(
-    OtherShape = acquire::OtherShape {
+    OtherShape = acquisition::OtherShape {
         processors: u32,
         run_time: u64
     }
@@ -67,7 +67,7 @@ wire_struct!(
 
 impl Default for Molding {
     fn default() -> Self {
-        acquire::Molding::default().to_wire()
+        acquisition::Molding::default().to_wire()
     }
 }
 
@@ -98,13 +98,13 @@ impl Convert<Vec<(Arc<str>, u32)>> for Weights {
         weights.map_err(|error| error.to_string())
     }
 }
-wire_struct!(AcquisitionOptions = acquire::AcquisitionOptions {
+wire_struct!(AcquisitionOptions = acquisition::AcquisitionOptions {
     ;
     mode: AcquisitionMode,
     limits: QueueLimits,
 });
 wire_struct!(
-    QueueLimits = acquire::QueueLimits {
+    QueueLimits = acquisition::QueueLimits {
         deadline: u64,
         max_hold: u64
     }
@@ -119,7 +119,7 @@ wire_enum!(
 
 impl Default for AcquisitionOptions {
     fn default() -> Self {
-        acquire::AcquisitionOptions::default().to_wire()
+        acquisition::AcquisitionOptions::default().to_wire()
     }
 }
 
@@ -131,7 +131,7 @@ impl Default for AcquisitionMode {
 
 impl Default for QueueLimits {
     fn default() -> Self {
-        acquire::QueueLimits::default().to_wire()
+        acquisition::QueueLimits::default().to_wire()
     }
 }
 

@@ -1,11 +1,11 @@
 //! Draws how a job is run.
 
-use cospan_domain::acquire::{
+use cospan_domain::acquisition::{
     Acquisition, AcquisitionMode, AcquisitionOptions, Molding, OtherShape, QueueLimits,
 };
 use cospan_domain::bid::{Weight, Weights};
 use cospan_domain::ids::JobId;
-use cospan_domain::job::state::Waits;
+use cospan_domain::job::job_state::Waits;
 use cospan_domain::runner::{RestartScope, RunOptions, Signal, SweepTask, Warning};
 use cospan_domain::units::DurationMs;
 

@@ -1,0 +1,214 @@
+//! The times at which a job could start, as the sites that offer reservations report them.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::ids::{JobId, KeyName, SiteName};
+use cospan_domain::reservation::{
+    CommonStarts, EqualParts, FreeSlot, PossibleStarts, Ranking, Span, StartWindow, common_starts,
+    free_processors, lease_length, possible_starts,
+};
+use cospan_domain::units::{DurationMs, Timestamp};
+use futures_util::future::join_all;
+
+use super::command::Submission;
+use super::handle::ControlPlane;
+use crate::coallocator::would_rank;
+use crate::intake::new_job;
+use crate::site::free_slots;
+
+/// The most slots of free time that a site is asked for. Beyond the last nothing is known.
+const SLOTS_MAX: usize = 10_000;
+
+/// The possible starts, by site and for all parts together.
+#[derive(Debug, Clone, Default)]
+pub struct StartOverview {
+    /// The answer of each site.
+    pub sites: BTreeMap<SiteName, SiteStarts>,
+    /// The times at which all parts could start at once.
+    pub together: Vec<CommonStarts>,
+}
+
+/// The possible starts, still to be worked out from the sites' answers. That takes long if they are
+/// many.
+pub type StartsToCompute = Box<dyn FnOnce() -> StartOverview + Send>;
+
+/// A site's answer about possible starts.
+#[derive(Debug, Clone)]
+pub enum SiteStarts {
+    /// The site offers no reservations.
+    GrantsNone,
+    /// The site did not answer.
+    Silent(String),
+    /// The times at which the site could start parts, as far as they are known: before `until`, if
+    /// there is a limit.
+    Told {
+        /// Windows of starts, one after the other.
+        starts: Vec<PossibleStarts>,
+        /// Later starts are not known.
+        until: Option<Timestamp>,
+    },
+}
+
+/// A site's answer about what is free from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FreeLater {
+    /// The site offers no reservations.
+    GrantsNone,
+    /// The site did not answer.
+    Silent(String),
+    /// The numbers of free processors over time, as far as they are known: before `until`, if there
+    /// is a limit.
+    Told {
+        /// From each time on so many are free, up to the next.
+        steps: Vec<(Timestamp, u32)>,
+        /// Free processors then and later are not known.
+        until: Option<Timestamp>,
+    },
+}
+
+enum SiteFreeTime {
+    None,
+    Silent(String),
+    Told(Vec<FreeSlot>, Option<Timestamp>),
+}
+
+impl ControlPlane {
+    /// The time by which a reservation begins before the reserved start.
+    pub fn reservation_lead(&self) -> DurationMs {
+        self.shared().settings.job.reservation_lead
+    }
+
+    /// Ranks the sites that may reserve a start for a job if it were submitted now with this key,
+    /// by component. Empty if the job names no ranking, or would be refused.
+    pub async fn rankings(&self, by: &KeyName, mut submission: Submission) -> Vec<Ranking> {
+        if self.prepare(0, by, &mut submission).is_err() {
+            return Vec::new();
+        }
+        let job = new_job(JobId(0), submission, by.clone(), self.now());
+        would_rank(self.shared(), &job).await
+    }
+
+    /// Works out when parts that run for so long could start within a window, at these sites or
+    /// all, if a reservation for them were offered now. Nothing is reserved.
+    pub async fn startable(
+        &self,
+        sites: Option<&[SiteName]>,
+        parts: &EqualParts,
+        window: StartWindow,
+    ) -> StartsToCompute {
+        let job = &self.shared().settings.job;
+        let lead = job.reservation_lead;
+        let none = DurationMs::ZERO;
+        let length = lease_length(none, none, lead, parts.length, job.wall_margin);
+        let parts = EqualParts {
+            length,
+            ..parts.clone()
+        };
+        let earliest = (window.earliest - lead).max(self.now());
+        // Reservations begin earlier than the starts, by the lead.
+        let reserved = StartWindow::new(earliest, window.latest - lead);
+        let span = Span::new(earliest, reserved.latest + length);
+        let asked = self.shared().sites.keys();
+        let asked = asked.filter(|name| sites.is_none_or(|sites| sites.contains(name)));
+        let free = asked.map(|name| async move { (name.clone(), self.free(name, span).await) });
+        let free: BTreeMap<SiteName, SiteFreeTime> = join_all(free).await.into_iter().collect();
+        Box::new(move || StartOverview::of(&free, &parts, reserved, lead))
+    }
+
+    /// Asks what is free at a site from now on, for so long.
+    pub async fn free_later(&self, name: &SiteName, within: DurationMs) -> FreeLater {
+        let now = self.now();
+        let window = StartWindow::new(now, now + within);
+        match self
+            .free(name, Span::new(now, now + within + DurationMs(1)))
+            .await
+        {
+            SiteFreeTime::None => FreeLater::GrantsNone,
+            SiteFreeTime::Silent(why) => FreeLater::Silent(why),
+            SiteFreeTime::Told(slots, until) => {
+                let mut steps = free_processors(&slots, window);
+                steps.retain(|(from, _)| until.is_none_or(|until| *from < until));
+                FreeLater::Told { steps, until }
+            }
+        }
+    }
+
+    async fn free(&self, name: &SiteName, span: Span) -> SiteFreeTime {
+        let shape = self.site(name).and_then(|site| site.report.shape.clone());
+        match shape {
+            Some(shape) if !shape.reservations => SiteFreeTime::None,
+            Some(_) => match free_slots(self.shared(), name, span, SLOTS_MAX).await {
+                Ok(slots) => {
+                    let until = slots.last().filter(|_| slots.len() == SLOTS_MAX);
+                    let until = until.map(|last| last.span.from);
+                    SiteFreeTime::Told(slots, until)
+                }
+                Err(error) => SiteFreeTime::Silent(error.to_string()),
+            },
+            None => SiteFreeTime::Silent("it has not answered since the server was started".into()),
+        }
+    }
+}
+
+impl StartOverview {
+    /// Works out the starts from free time; each is later by `lead` than the begin of its
+    /// reservation.
+    fn of(
+        free: &BTreeMap<SiteName, SiteFreeTime>,
+        parts: &EqualParts,
+        reserved: StartWindow,
+        lead: DurationMs,
+    ) -> Self {
+        let later = |window: StartWindow| window.later_by(lead);
+        let told = free
+            .iter()
+            .map(|(name, free)| (name.clone(), SiteStarts::of(free, parts, reserved, later)));
+        let slots = free.iter().filter_map(|(name, free)| match free {
+            SiteFreeTime::Told(slots, until) => Some((name.clone(), known(slots, *until))),
+            SiteFreeTime::None | SiteFreeTime::Silent(_) => None,
+        });
+        let mut together = common_starts(&slots.collect(), parts, reserved);
+        together
+            .iter_mut()
+            .for_each(|starts| starts.window = later(starts.window));
+        Self {
+            sites: told.collect(),
+            together,
+        }
+    }
+}
+
+impl SiteStarts {
+    fn of(
+        free: &SiteFreeTime,
+        parts: &EqualParts,
+        window: StartWindow,
+        later: impl Fn(StartWindow) -> StartWindow,
+    ) -> Self {
+        match free {
+            SiteFreeTime::None => Self::GrantsNone,
+            SiteFreeTime::Silent(why) => Self::Silent(why.clone()),
+            SiteFreeTime::Told(slots, until) => {
+                let starts = possible_starts(&known(slots, *until), parts, window).into_iter();
+                let starts = starts.map(|s| PossibleStarts {
+                    window: later(s.window),
+                    ..s
+                });
+                let until = until.map(|until| later(StartWindow::exactly(until)).earliest);
+                Self::Told {
+                    starts: starts.collect(),
+                    until,
+                }
+            }
+        }
+    }
+}
+
+/// Drops the slots that may not be known completely.
+fn known(slots: &[FreeSlot], until: Option<Timestamp>) -> Vec<FreeSlot> {
+    slots
+        .iter()
+        .filter(|slot: &&FreeSlot| until.is_none_or(|until| slot.span.from < until))
+        .cloned()
+        .collect()
+}

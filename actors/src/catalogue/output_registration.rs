@@ -1,0 +1,94 @@
+//! Registers outputs of jobs as logical files.
+
+use std::sync::Arc;
+
+use actix::{Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
+use cospan_domain::catalogue::file_command::{Asker, FileCommand, Grip};
+use cospan_domain::content::Content;
+use cospan_domain::ids::{KeyName, LogicalName, SiteName};
+use cospan_domain::transfer::file_place::FilePlace;
+use tracing::error;
+
+use super::catalogue_actor::{InformationActor, order};
+use super::file_refusal;
+use super::file_requests::inspect;
+use crate::actor_context::Shared;
+use crate::api::ApiRefusal;
+use crate::chaos::{self, CrashPoint};
+use crate::supervision::ActorKind;
+
+/// Registers an output that is whole in a site's store as a logical file. May be repeated. Answered
+/// once the catalogue has the output, which from then on keeps the copy where it is.
+///
+/// The output takes the name from any other file of the job's owner: a job that runs again is meant
+/// to leave its newest result there. Jobs that read the earlier content keep its digest, and go on
+/// if it is anywhere else. Of two jobs that leave the same name at the same time, either may be the
+/// last. A name that another key has taken since the job was submitted stays as it is; the job then
+/// fails, with its output where it was made.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "Result<(), ApiRefusal>")]
+pub struct RegisterOutput {
+    /// The output's logical name.
+    pub name: LogicalName,
+    /// The output's content.
+    pub content: Content,
+    /// The site whose store has it.
+    pub site: SiteName,
+    /// The owner of the job.
+    pub by: KeyName,
+}
+
+impl Handler<RegisterOutput> for InformationActor {
+    type Result = ResponseFuture<Result<(), ApiRefusal>>;
+
+    fn handle(&mut self, output: RegisterOutput, ctx: &mut Context<Self>) -> Self::Result {
+        chaos::enter(ActorKind::Information);
+        Box::pin(register(self.shared.clone(), ctx.address(), output))
+    }
+}
+
+async fn register(
+    shared: Arc<Shared>,
+    information: Addr<InformationActor>,
+    output: RegisterOutput,
+) -> Result<(), ApiRefusal> {
+    chaos::reach(CrashPoint::SpawnedFuture);
+    let RegisterOutput {
+        name,
+        content,
+        site,
+        by,
+    } = output;
+    let place = FilePlace::Store(content.digest);
+    let replica = (site.clone(), place.clone());
+    let has_it = |view: &crate::api::View| {
+        let entry = view.files.get(&name).and_then(|file| file.entry.as_ref());
+        entry.is_some_and(|e| {
+            e.registered_by == by && e.content == content && e.replicas.contains(&replica)
+        })
+    };
+    if has_it(&shared.view.load()) {
+        return Ok(());
+    }
+    // Distinguishes files from directories, and content that came here whole from content that
+    // rotted since.
+    let found = inspect(&shared, &site, place.clone()).await;
+    let found = found.map_err(|error| file_refusal::not_read(&site, "an output", &error))?;
+    if found.content != content {
+        error!(%site, digest = %content.digest, found = %found.content.digest, "content rotted");
+        let text = format!("content {} at {site} is damaged", content.digest);
+        return Err(ApiRefusal::Site(text));
+    }
+    let command = FileCommand::Register {
+        content,
+        directory: found.directory,
+        replicas: vec![replica],
+        by: Asker::only(by),
+        replace: true,
+        grip: Grip {
+            needed_by: 0,
+            force: true,
+        },
+    };
+    order(information, name, command).await
+}

@@ -1,0 +1,220 @@
+//! Components that are placed anew while they are claimed.
+
+use std::sync::Arc;
+
+use cospan_domain::acquisition::{Partition, PartitionAccount, SitePartitions};
+use cospan_domain::claim::ClaimPlace;
+use cospan_domain::deduction::Deducted;
+use cospan_domain::ids::{ComponentName, LrmId};
+use cospan_domain::job::job_state::{AttemptState, Component};
+use cospan_domain::job::spec::{JobSpec, Override, OverrideScope};
+use cospan_domain::labels::Labels;
+use cospan_domain::site::contact::Contact;
+use cospan_domain::units::{Bytes, DurationMs};
+use cospan_sites::port::{Capabilities, SiteDescription};
+use cospan_sites::slurm_site::LANES;
+
+use super::*;
+use crate::actor_settings::Staging;
+use crate::deductions::HolderLife;
+use crate::journal::JournalChange;
+use crate::live_state::KnownSite;
+use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
+
+/// Says on the live state that a site has so many processors idle of ten.
+fn says(world: &MemoryWorld, name: &str, idle: u32) {
+    let now = world.shared.clock.now();
+    let mut report = KnownSite {
+        contact: Contact::Answering { last_at: now },
+        idle: Some((now, Resources::processors(idle))),
+        ..KnownSite::default()
+    };
+    report.describe(SiteDescription {
+        total: Resources::processors(10),
+        largest_component: Resources::processors(10),
+        labels: Labels::default(),
+        capabilities: Capabilities::default(),
+        lanes: None,
+        manager: "none".into(),
+    });
+    world.shared.live.publish(site(name), Arc::new(report));
+}
+
+/// A job at Delft whose two components read one file, or one each.
+fn two_at_delft(reading: [Content; 2]) -> Job {
+    let mut job = queued(1, reading[0]);
+    let mut spec = JobSpec::clone(&job.spec);
+    spec.components[0].resources = Resources::processors(1);
+    let mut other = spec.components[0].clone();
+    other.name = ComponentName::new("other").expect("a name");
+    other.inputs[0].file.bound = Some(reading[1]);
+    spec.components.push(other);
+    job.spec = Arc::new(spec);
+    let placed = Placement {
+        site: site("Delft"),
+        sources: Vec::new(),
+        transfer_time: DurationMs::ZERO,
+        share: None,
+        acquisition: Default::default(),
+    };
+    let component = Component {
+        placement: Some(placed),
+        ..Component::default()
+    };
+    job.components = vec![component.clone(), component];
+    let now = Timestamp(1);
+    job.phase = JobPhase::Placed {
+        at: now,
+        start_estimate: now,
+    };
+    job
+}
+
+#[test]
+fn components_that_move_together_take_room_once_for_a_file_that_both_read() {
+    paused(async || {
+        let budget = Some(Bytes(content(1).size.0 * 3 / 2));
+        let staging = Staging {
+            budget,
+            replicas: Bytes(0),
+        };
+        let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
+        world.add_file("input", content(1), &["Delft"]).await;
+        world.add_file("another", content(2), &["Delft"]).await;
+        world.settle().await;
+        says(&world, "Delft", 0);
+        says(&world, "Leiden", 10);
+        for (reading, both) in [
+            ([content(1), content(1)], true),
+            ([content(1), content(2)], false),
+        ] {
+            let job = two_at_delft(reading);
+            let mut grid = GridMaker::default();
+            let mut field = ClaimPass::new(&world.shared, &mut grid);
+            let mut moves = |index| field.replace(&job, ComponentIndex(index)).map(|to| to.site);
+            assert_eq!(moves(0), Some(site("Leiden")));
+            assert_eq!(moves(1), both.then(|| site("Leiden")), "{reading:?}");
+        }
+    });
+}
+
+#[test]
+fn a_claim_finds_idle_what_is_offered_and_not_what_others_claim() {
+    paused(async || {
+        let world = MemoryWorld::new(&["Delft"]);
+        world.settle().await;
+        says(&world, "Delft", 10);
+        let life = HolderLife::new(world.shared.clone());
+        let now = world.shared.clock.now();
+        let delft = |deducted| [(site("Delft"), deducted)].into_iter();
+        life.deduct(
+            JobId(1),
+            now,
+            delft(Deducted::offered(Resources::processors(4))),
+        );
+        life.deduct(
+            JobId(2),
+            now,
+            delft(Deducted::claimed(Resources::processors(3))),
+        );
+        let mut grid = GridMaker::default();
+        let place = ClaimPlace::own(site("Delft"));
+        let idle = |grid: &mut GridMaker| ClaimPass::new(&world.shared, grid).idle_at(&place);
+        assert_eq!(idle(&mut grid), Some(Resources::processors(7)));
+        drop(life);
+        assert_eq!(idle(&mut grid), Some(Resources::processors(10)));
+    });
+}
+
+/// A job that was submitted to this partition of Delft.
+fn submitted_to(id: u64, partition: Option<&str>) -> Job {
+    let mut job = Job {
+        id: JobId(id),
+        ..two_at_delft([content(1), content(1)])
+    };
+    let options = partition.map(|name| format!("--partition={name}").into());
+    let change = Override {
+        lrm_options: options.into_iter().collect(),
+        ..Override::default()
+    };
+    let mut spec = JobSpec::clone(&job.spec);
+    spec.components.iter_mut().for_each(|component| {
+        component.at = [(OverrideScope::Site(site("Delft")), change.clone())].into();
+        component.inputs.clear();
+    });
+    job.spec = Arc::new(spec);
+    job.phase = JobPhase::Claiming {
+        since: Timestamp(1),
+    };
+    let lrm_id = LrmId::new("7").expect("a number");
+    let at = Timestamp(1);
+    let run = AttemptState::Submitted {
+        lrm_id,
+        at,
+        absences: 0,
+        waits: None,
+    };
+    job.components
+        .iter_mut()
+        .for_each(|component| component.run = run.clone());
+    job
+}
+
+#[test]
+fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
+    paused(async || {
+        let world = MemoryWorld::set(&["Delft"], |settings| {
+            settings.default_policies.lanes = Some(LANES);
+        });
+        world.settle().await;
+        says(&world, "Delft", 0);
+        let mut report = world
+            .shared
+            .live
+            .site(&site("Delft"))
+            .expect("a report")
+            .as_ref()
+            .clone();
+        let lane = |name: &str| PartitionAccount {
+            partition: Some(name.into()),
+            account: None,
+        };
+        let mut shape = report.shape.as_deref().expect("a shape").clone();
+        let partition = |name: &str| (name.into(), Partition::default());
+        let partitions = ["normal", "gpu"].map(partition).into();
+        shape.lanes = Some(SitePartitions {
+            own: lane("normal"),
+            partitions,
+            ..SitePartitions::default()
+        });
+        report.shape = Some(Arc::new(shape));
+        world.shared.live.publish(site("Delft"), Arc::new(report));
+        for (id, partition) in [(2, Some("gpu")), (3, None), (4, Some("normal"))] {
+            let job = submitted_to(id, partition);
+            let queued = Job {
+                id: JobId(id),
+                ..queued(id, content(1))
+            };
+            world
+                .append(JournalChange::NewJobs(vec![Arc::new(queued)]))
+                .await;
+            world.change_job(id, job).await;
+        }
+        let mut grid = GridMaker::default();
+        let field = ClaimPass::new(&world.shared, &mut grid);
+        let victims = |place: &ClaimPlace| -> Vec<(u64, u32)> {
+            let all = field.victims_at(place).into_iter();
+            all.map(|victim| (victim.job.0, victim.resources.processors))
+                .collect()
+        };
+        let own = ClaimPlace::own(site("Delft"));
+        assert_eq!(victims(&own), [(3, 2), (4, 2)]);
+        assert_eq!(
+            victims(&ClaimPlace {
+                partition: Some("gpu".into()),
+                ..own
+            }),
+            [(2, 2)]
+        );
+    });
+}

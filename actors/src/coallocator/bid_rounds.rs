@@ -1,0 +1,578 @@
+//! Rounds in which sites bid for a job: announced to all, answered by each for itself, sorted here.
+//! One at a time, and the scan waits for it: the next job finds what is left.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Addr, AsyncContext, Context, Handler, SpawnHandle};
+use cospan_domain::bid::{BidRound, Decline, Resubmissions};
+use cospan_domain::deduction::DeductionKey;
+use cospan_domain::ids::JobId;
+use cospan_domain::placed::PlacedBy;
+use cospan_domain::placement::{
+    AnnouncedNeed, BidBasis, GivenBid, GridSnapshot, PlacementPlan, PlacementRefusal,
+    PlacementRequest,
+};
+use cospan_domain::queue::Scan;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use tracing::debug;
+
+use super::coallocator_actor::CoAllocator;
+use crate::actor_context::Shared;
+use crate::chaos;
+use crate::deductions::LEASE;
+use crate::site::{Announcement, BidReply, BidResponse, Bidding, ClusterActor};
+use crate::supervision::ActorKind;
+
+/// The state of all jobs that sites bid for.
+#[derive(Default)]
+pub(super) struct Bids {
+    open: Option<OpenBidRound>,
+    waiting: Resubmissions,
+    /// The reasons why the last round about a job came to nothing.
+    refusals: BTreeMap<JobId, PlacementRefusal>,
+    /// Requirements that sites were sent of jobs that wait.
+    announced: BTreeMap<JobId, Arc<AnnouncedNeed>>,
+    /// The last plan that all its sites have acknowledged, until it is proposed.
+    granted: Option<DeductionKey>,
+    /// Sites of that round, or of one before it in this scan, that do not know yet that the job
+    /// went elsewhere. The message goes out with the next announcement, at the latest when the scan
+    /// pauses.
+    clears: Option<Clears>,
+}
+
+/// A job went to these sites of the scan's grid, by index: the others may forget it.
+struct Clears {
+    key: DeductionKey,
+    chosen: Vec<usize>,
+}
+
+impl Clears {
+    /// Returns the deduction that a site is to clear, if any.
+    fn of(&self, site: usize) -> Option<DeductionKey> {
+        (!self.chosen.contains(&site)).then_some(self.key)
+    }
+}
+
+/// The open round.
+struct OpenBidRound {
+    key: DeductionKey,
+    asked: Arc<AnnouncedNeed>,
+    ground: Arc<BidBasis>,
+    round: BidRound<GivenBid>,
+    stage: BidStage,
+    timer: SpawnHandle,
+    /// The number of changes known when the job was announced.
+    changes: u64,
+}
+
+enum BidStage {
+    /// Sites are bidding.
+    Answers,
+    /// The sites of a plan are to acknowledge what they were given.
+    Acknowledgements(Box<Dispatch>),
+}
+
+struct Dispatch {
+    answers: Vec<Result<GivenBid, Decline>>,
+    plan: PlacementPlan,
+    by: PlacedBy,
+    /// All sites of the plan, by index.
+    uses: BTreeMap<usize, Resources>,
+    /// Sites that did not acknowledge yet.
+    awaited: BTreeMap<usize, Resources>,
+}
+
+impl Bids {
+    /// Returns when a waiting job may be announced again by what was reported already.
+    pub(super) fn next_due(
+        &self,
+        changes: u64,
+        interval: DurationMs,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        self.waiting.next_due(changes, interval, now)
+    }
+
+    /// Takes the granted plan for this job; its deductions go over to the caller.
+    pub(super) fn take_granted(&mut self, job: JobId) -> Option<DeductionKey> {
+        self.granted.take_if(|key| key.job == job)
+    }
+}
+
+impl CoAllocator {
+    /// Announces a job that the scan came to; returns true if the scan waits for a round now.
+    pub(super) fn announce(
+        &mut self,
+        job: JobId,
+        request: Arc<PlacementRequest>,
+        ctx: &mut Context<Self>,
+    ) -> bool {
+        let now = self.shared.clock.now();
+        let changes = self.shared.live.changes();
+        // A job with another request than before counts as new.
+        let known = self
+            .bids
+            .announced
+            .get(&job)
+            .filter(|asked| **asked.request() == *request);
+        let asked = known.cloned();
+        if asked.is_some() && self.refuse_again(job, &request, changes, now) {
+            return false;
+        }
+        let Some(scan) = &self.scan else { return false };
+        let ground = Arc::new(BidBasis::new(&request, scan.shared_grid()));
+        self.drop_granted();
+        let is_known = asked.is_some();
+        let asked = asked.unwrap_or_else(|| Arc::new(AnnouncedNeed::new(request)));
+        if !is_known && self.bids.announced.insert(job, asked.clone()).is_some() {
+            self.broadcast(|| Bidding::Cancel(job));
+        }
+        let lease = now + self.shared.settings.bids.timeout + LEASE;
+        let key = self.plans.open(job, lease);
+        let round = BidRound::new(ground.grid().sites().len());
+        let timer = self.bid_timer(ctx);
+        let stage = BidStage::Answers;
+        let open = OpenBidRound {
+            key,
+            asked,
+            ground,
+            round,
+            stage,
+            timer,
+            changes,
+        };
+        self.bids.open = Some(open);
+        self.send_announcements(!is_known, ctx);
+        true
+    }
+
+    /// Refuses a job if its last round came to nothing and it is not time for another. What the job
+    /// could have by now is kept from jobs that are tried after it.
+    fn refuse_again(
+        &mut self,
+        job: JobId,
+        request: &PlacementRequest,
+        changes: u64,
+        now: Timestamp,
+    ) -> bool {
+        let interval = self.shared.settings.bids.interval;
+        let bids = &mut self.bids;
+        let (Some(scan), Some(refusal)) = (&mut self.scan, bids.refusals.get(&job)) else {
+            return false;
+        };
+        let plan = scan.foresee(job, request);
+        let cause = plan.is_some() || scan.is_periodic();
+        if bids
+            .waiting
+            .may_announce(job, changes, cause, interval, now)
+        {
+            return false;
+        }
+        if let Some(plan) = plan {
+            scan.take(request, &plan);
+            bids.waiting.put_off(job);
+        }
+        scan.resolve(job, Err(refusal.clone()));
+        true
+    }
+
+    fn send_announcements(&mut self, in_full: bool, ctx: &mut Context<Self>) {
+        let Some(open) = &mut self.bids.open else {
+            return;
+        };
+        let told = Arc::new(Announcement {
+            key: open.key,
+            at: self.shared.clock.now(),
+            asked: in_full.then(|| open.asked.clone()),
+            ground: open.ground.clone(),
+            reply: ctx.address(),
+        });
+        let cleared = self.bids.clears.take();
+        let mut clears = 0;
+        let mut absent = vec![true; open.ground.grid().sites().len()];
+        visit_sites(&self.shared, open.ground.grid(), |site, addr| {
+            absent[site] = false;
+            let clear = cleared.as_ref().and_then(|cleared| cleared.of(site));
+            clears += u64::from(clear.is_some());
+            // One for each site and round.
+            addr.do_send(Bidding::Announce {
+                told: told.clone(),
+                site,
+                clear,
+            });
+        });
+        self.shared.metrics.bid_messages.inc_by(clears);
+        let absent = absent.iter().enumerate().filter(|(_, absent)| **absent);
+        absent.for_each(|(site, _)| open.round.unreachable(site));
+        if open.round.is_complete() {
+            // Not now: the caller of `announce` goes on when the answers are there.
+            ctx.notify(Closes(open.key));
+        }
+    }
+
+    /// Reports to sites that a job went elsewhere, if no announcement follows at once that could
+    /// carry it.
+    pub(super) fn send_clears(&mut self) {
+        let (Some(cleared), Some(scan)) = (self.bids.clears.take(), &self.scan) else {
+            return;
+        };
+        let mut clears = 0;
+        visit_sites(&self.shared, scan.grid(), |site, addr| {
+            if let Some(key) = cleared.of(site) {
+                clears += 1;
+                addr.do_send(Bidding::Clear(key));
+            }
+        });
+        self.shared.metrics.bid_messages.inc_by(clears);
+    }
+
+    fn bid_timer(&self, ctx: &mut Context<Self>) -> SpawnHandle {
+        let timeout = Duration::from_millis(self.shared.settings.bids.timeout.0);
+        ctx.run_later(timeout, |this, ctx| this.bids_overdue(ctx))
+    }
+
+    /// Sends a message to all sites.
+    fn broadcast(&self, message: impl Fn() -> Bidding) {
+        let mut told = 0;
+        self.shared.actors.clusters.visit(|_, addr| {
+            told += 1;
+            addr.do_send(message());
+        });
+        self.shared.metrics.bid_messages.inc_by(told);
+    }
+
+    /// Counts a round that is over: its outcome, and its messages.
+    fn count_round(&self, open: &OpenBidRound, outcome: &str) {
+        let metrics = &self.shared.metrics;
+        metrics.bid_rounds.with_label_values(&[outcome]).inc();
+        metrics.bid_messages.inc_by(open.round.messages());
+    }
+
+    fn replied(&mut self, reply: BidReply, ctx: &mut Context<Self>) {
+        let Some(open) = self.bids.open.as_mut().filter(|open| open.key == reply.key) else {
+            return;
+        };
+        match (reply.what, &mut open.stage) {
+            (BidResponse::Answer(answer), BidStage::Answers) => {
+                open.round.heard(reply.site, answer);
+                if open.round.is_complete() {
+                    self.all_answered(ctx);
+                }
+            }
+            (BidResponse::Unheard(why), BidStage::Answers) => {
+                debug!(job = %reply.key.job, ?why, "told again what the job asks for");
+                self.tell_again(reply.site, ctx);
+            }
+            (BidResponse::Acknowledged, BidStage::Acknowledgements(dispatch)) => {
+                dispatch.awaited.remove(&reply.site);
+                open.round.sent(1);
+                if dispatch.awaited.is_empty() {
+                    self.granted(ctx);
+                }
+            }
+            (BidResponse::Answer(_) | BidResponse::Unheard(_), BidStage::Acknowledgements(_))
+            | (BidResponse::Acknowledged, BidStage::Answers) => {}
+        }
+    }
+
+    /// Sends a site the requirements again: it forgot them, or knows others. These count.
+    fn tell_again(&mut self, site: usize, ctx: &mut Context<Self>) {
+        let Some(open) = &mut self.bids.open else {
+            return;
+        };
+        let Some(place) = open.ground.grid().sites().get(site) else {
+            return;
+        };
+        let key = open.key;
+        let asked = Some(open.asked.clone());
+        let ground = open.ground.clone();
+        let reply = ctx.address();
+        let at = self.shared.clock.now();
+        let told = Arc::new(Announcement {
+            key,
+            at,
+            asked,
+            ground,
+            reply,
+        });
+        if let Some(addr) = self.shared.actors.clusters.addr(&place.name) {
+            open.round.sent(3);
+            addr.do_send(Bidding::Cancel(key.job));
+            addr.do_send(Bidding::Announce {
+                told,
+                site,
+                clear: None,
+            });
+        }
+    }
+
+    /// Passes over the sites that have not answered, or not acknowledged.
+    fn bids_overdue(&mut self, ctx: &mut Context<Self>) {
+        let Some(open) = &mut self.bids.open else {
+            return;
+        };
+        let BidStage::Acknowledgements(dispatch) = &mut open.stage else {
+            return self.all_answered(ctx);
+        };
+        let ledgers = self.shared.deductions.lock();
+        let sites = open.ground.grid().sites();
+        // Perhaps only the acknowledgement is lost.
+        dispatch
+            .awaited
+            .retain(|site, _| !ledgers.is_held(&open.key, &sites[*site].name));
+        drop(ledgers);
+        if dispatch.awaited.is_empty() {
+            return self.granted(ctx);
+        }
+        let silent: Vec<usize> = dispatch.awaited.keys().copied().collect();
+        let mut answers = std::mem::take(&mut dispatch.answers);
+        silent
+            .into_iter()
+            .for_each(|site| answers[site] = Err(Decline::Silent));
+        self.decide_bids(answers, ctx);
+    }
+
+    fn all_answered(&mut self, ctx: &mut Context<Self>) {
+        let Some(open) = &mut self.bids.open else {
+            return;
+        };
+        let answers = open.round.close();
+        self.decide_bids(answers, ctx);
+    }
+
+    /// Sorts the answers, and sends the job out if they cover it.
+    fn decide_bids(
+        &mut self,
+        mut answers: Vec<Result<GivenBid, Decline>>,
+        ctx: &mut Context<Self>,
+    ) {
+        loop {
+            let Some(open) = &self.bids.open else { return };
+            let Some(scan) = &mut self.scan else { return };
+            scan.blame(Some(open.key.job));
+            let decided = open.asked.decide(&open.ground, &answers, scan.remaining());
+            scan.blame(None);
+            let (plan, by) = match decided {
+                Ok(decided) => decided,
+                Err(refusal) => {
+                    scan.learn(&open.asked, &answers);
+                    return self.not_covered(refusal, ctx);
+                }
+            };
+            match self.award(plan, by, answers, ctx) {
+                Ok(()) => return,
+                Err(left) => answers = left,
+            }
+        }
+    }
+
+    /// Sends the job to the sites of the plan.
+    ///
+    /// # Errors
+    ///
+    /// One of them is not there any more: the answers without it.
+    fn award(
+        &mut self,
+        plan: PlacementPlan,
+        by: PlacedBy,
+        mut answers: Vec<Result<GivenBid, Decline>>,
+        ctx: &mut Context<Self>,
+    ) -> Result<(), Vec<Result<GivenBid, Decline>>> {
+        let Some(open) = &mut self.bids.open else {
+            return Ok(());
+        };
+        let sites = open.ground.grid().sites();
+        let mut uses: BTreeMap<usize, Resources> = BTreeMap::new();
+        for (site, used) in open.asked.request().uses(&plan) {
+            if let Some(index) = open.ground.grid().index_of(&site) {
+                uses.entry(index).or_default().add(&used);
+            }
+        }
+        let clusters = &self.shared.actors.clusters;
+        let addr = |site: usize| clusters.addr(&sites[site].name).map(|addr| (site, addr));
+        let addrs: Vec<_> = uses.keys().filter_map(|site| addr(*site)).collect();
+        if let Some(gone) = uses
+            .keys()
+            .find(|site| addrs.iter().all(|(at, _)| at != *site))
+        {
+            answers[*gone] = Err(Decline::Silent);
+            return Err(answers);
+        }
+        // Processors that an earlier plan of this round gave to others are free again.
+        let mut ledgers = self.shared.deductions.lock();
+        if let BidStage::Acknowledgements(before) = &open.stage {
+            let dropped = before.uses.keys().filter(|site| !uses.contains_key(site));
+            for site in dropped {
+                let ledger = ledgers.number_of(&sites[*site].name);
+                ledgers.release(&open.key, ledger);
+            }
+        }
+        ledgers.extend(&open.key, self.shared.clock.now() + LEASE);
+        drop(ledgers);
+        open.round.sent(addrs.len() as u64);
+        for (site, addr) in addrs {
+            let used = uses[&site].clone();
+            addr.do_send(Bidding::Award {
+                key: open.key,
+                site,
+                used,
+                reply: ctx.address(),
+            });
+        }
+        let awaited = uses.clone();
+        open.stage = BidStage::Acknowledgements(Box::new(Dispatch {
+            answers,
+            plan,
+            by,
+            uses,
+            awaited,
+        }));
+        ctx.cancel_future(open.timer);
+        let timeout = Duration::from_millis(self.shared.settings.bids.timeout.0);
+        open.timer = ctx.run_later(timeout, |this, ctx| this.bids_overdue(ctx));
+        Ok(())
+    }
+
+    /// Ends a round that all sites of the plan have acknowledged. The others get the message that
+    /// the job went there.
+    fn granted(&mut self, ctx: &mut Context<Self>) {
+        let Some(open) = self.bids.open.take() else {
+            return;
+        };
+        ctx.cancel_future(open.timer);
+        self.count_round(&open, "placed");
+        let BidStage::Acknowledgements(dispatch) = open.stage else {
+            return;
+        };
+        let chosen = dispatch.uses.keys().copied().collect();
+        self.bids.clears = Some(Clears {
+            key: open.key,
+            chosen,
+        });
+        self.shared
+            .deductions
+            .lock()
+            .extend(&open.key, self.shared.clock.now() + LEASE);
+        self.bids.announced.remove(&open.key.job);
+        self.bids.waiting.forget(open.key.job);
+        self.bids.refusals.remove(&open.key.job);
+        self.bids.granted = Some(open.key);
+        let Dispatch { plan, by, .. } = *dispatch;
+        self.resolve(open.key.job, Ok((plan, by)), ctx);
+    }
+
+    /// Ends a round whose bids do not cover the job: what was deducted is free again, and the job
+    /// waits.
+    fn not_covered(&mut self, refusal: PlacementRefusal, ctx: &mut Context<Self>) {
+        let Some(open) = self.bids.open.take() else {
+            return;
+        };
+        ctx.cancel_future(open.timer);
+        let job = open.key.job;
+        let now = self.shared.clock.now();
+        debug!(%job, %refusal.reason, "no bids cover the job");
+        self.shared.deductions.lock().end(&open.key);
+        self.count_round(&open, "not-covered");
+        // A job that is gone was cancelled at all sites.
+        if self.bids.announced.contains_key(&job) {
+            self.bids.waiting.refused(job, open.changes, now);
+            self.bids.refusals.insert(job, refusal.clone());
+        }
+        self.resolve(job, Err(refusal), ctx);
+    }
+
+    fn resolve(
+        &mut self,
+        job: JobId,
+        outcome: Result<(PlacementPlan, PlacedBy), PlacementRefusal>,
+        ctx: &mut Context<Self>,
+    ) {
+        if let Some(scan) = &mut self.scan {
+            Scan::resolve(scan, job, outcome);
+            self.slice(ctx);
+        }
+    }
+
+    /// Drops a round about a job that changed meanwhile: nothing is deducted for it any more.
+    pub(super) fn drop_void_round(&mut self, ctx: &mut Context<Self>) {
+        if let Some(open) = self
+            .bids
+            .open
+            .take_if(|open: &mut OpenBidRound| !self.shared.deductions.lock().is_open(&open.key))
+        {
+            ctx.cancel_future(open.timer);
+            self.count_round(&open, "void");
+            // Announced anew if it still waits, and in full: a site that has other requirements
+            // under its id may not have said so yet.
+            if self.bids.announced.remove(&open.key.job).is_some() {
+                self.broadcast(|| Bidding::Cancel(open.key.job));
+            }
+            self.slice(ctx);
+        }
+    }
+
+    /// Drops a granted plan that nobody took up: its job changed while sites were bidding.
+    pub(super) fn drop_granted(&mut self) {
+        if let Some(key) = self.bids.granted.take() {
+            self.shared.deductions.lock().end(&key);
+        }
+    }
+
+    /// Forgets a job that waits no more, here and at the sites that know it.
+    pub(super) fn forget_bids(&mut self, job: JobId) {
+        self.bids.waiting.forget(job);
+        self.bids.refusals.remove(&job);
+        if self.bids.announced.remove(&job).is_some() {
+            self.broadcast(|| Bidding::Cancel(job));
+        }
+    }
+}
+
+/// Calls `visit` with the index of each site of a grid whose actor lives, and that actor's address.
+fn visit_sites(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    mut visit: impl FnMut(usize, &Addr<ClusterActor>),
+) {
+    let mut sites = grid.sites().iter().enumerate().peekable();
+    // Both are in order of name.
+    shared.actors.clusters.visit(|name, addr| {
+        while let Some((site, place)) = sites.peek() {
+            match place.name.cmp(name) {
+                Ordering::Greater => return,
+                Ordering::Equal => visit(*site, addr),
+                Ordering::Less => {}
+            }
+            sites.next();
+        }
+    });
+}
+
+/// A round in which no site is left to wait for.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Closes(DeductionKey);
+
+impl Handler<Closes> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, Closes(key): Closes, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        if self.bids.open.as_ref().is_some_and(|open| open.key == key) {
+            self.all_answered(ctx);
+        }
+    }
+}
+
+impl Handler<BidReply> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, reply: BidReply, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        self.replied(reply, ctx);
+    }
+}

@@ -1,0 +1,564 @@
+//! Rounds of bids among the actors, with sites in memory.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use actix::{AsyncContext, Context, Handler, WrapFuture};
+use cospan_domain::deduction::{Deducted, DeductionKey};
+use cospan_domain::ids::{ComponentName, JobId, PolicyName, SiteName};
+use cospan_domain::job::job_state::{Job, JobPhase};
+use cospan_domain::job::spec::{ComponentSpec, JobSpec};
+use cospan_domain::placement::{AnnouncedNeed, BidBasis, PlacementRequest};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::GridMaker;
+use crate::deductions::{HolderLife, LEASE};
+use crate::journal::JournalChange;
+use crate::site::{Announcement, Bidding, ClusterActor};
+use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
+
+const JOB: u64 = 1;
+
+/// Three sites of ten, eight and six processors, and a day until anybody has his turn.
+async fn world() -> MemoryWorld {
+    let world = MemoryWorld::complete_set(&["Delft", "Leiden", "Utrecht"], |settings| {
+        settings.queue.scan_interval = DurationMs::from_secs(86_400);
+        settings.bids.in_messages = true;
+    });
+    with_processors(&world, [10, 8, 6]).await;
+    world
+}
+
+async fn with_processors(world: &MemoryWorld, counts: [u32; 3]) {
+    let names = ["Delft", "Leiden", "Utrecht"];
+    for (name, processors) in names.into_iter().zip(counts) {
+        world.at(name).inside().processors = processors;
+    }
+    let is_told = |world: &MemoryWorld, name: &str, count: u32| {
+        let report = world.shared.live.site(&site(name)).unwrap_or_default();
+        let total = report
+            .description
+            .as_ref()
+            .map(|description| description.total.processors);
+        let idle = report.idle.as_ref().map(|(_, idle)| idle.processors);
+        (total, idle) == (Some(count), Some(count))
+    };
+    world
+        .until(
+            "all sites have said what they have",
+            |world: &MemoryWorld| {
+                // Sites are asked while somebody wants to know.
+                world.shared.live.set_wanted(true);
+                world.shared.actors.clusters.look_all();
+                names
+                    .into_iter()
+                    .zip(counts)
+                    .all(|(name, count)| is_told(world, name, count))
+            },
+        )
+        .await;
+}
+
+fn wanting(id: u64, processors: u32) -> Job {
+    wanting_all(id, &[processors])
+}
+
+/// A job with components of these sizes.
+fn wanting_all(id: u64, sizes: &[u32]) -> Job {
+    let mut job = queued(id, content(1));
+    let mut spec = JobSpec::clone(&job.spec);
+    spec.policy = Some(PolicyName::new("mrs").expect("a name"));
+    spec.components = sizes
+        .iter()
+        .enumerate()
+        .map(|(number, size): (usize, &u32)| ComponentSpec {
+            name: ComponentName::new(&format!("part-{number}")).expect("a name"),
+            resources: Resources::processors(*size),
+            inputs: Vec::new(),
+            ..spec.components[0].clone()
+        })
+        .collect();
+    job.spec = Arc::new(spec);
+    job
+}
+
+async fn submit(world: &MemoryWorld, id: u64, processors: u32) {
+    world
+        .append(JournalChange::NewJobs(vec![Arc::new(wanting(
+            id, processors,
+        ))]))
+        .await;
+}
+
+fn place(world: &MemoryWorld, id: u64) -> Option<SiteName> {
+    let view = world.shared.view.load();
+    let component = view
+        .jobs
+        .get(&JobId(id))?
+        .components
+        .first()?
+        .placement
+        .clone()?;
+    Some(component.site)
+}
+
+fn rounds(world: &MemoryWorld, outcome: &str) -> u64 {
+    world
+        .shared
+        .metrics
+        .bid_rounds
+        .with_label_values(&[outcome])
+        .get()
+}
+
+#[test]
+fn sites_bid_for_a_job_in_no_more_messages_than_are_counted() {
+    paused(|| async {
+        let world = world().await;
+        submit(&world, JOB, 9).await;
+        world
+            .until("it is placed", |world| place(world, JOB).is_some())
+            .await;
+        assert_eq!(
+            place(&world, JOB),
+            Some(site("Delft")),
+            "only there are nine"
+        );
+        assert_eq!(rounds(&world, "placed"), 1);
+        // Announcements and answers of three sites, the job, its acknowledgement, two clears.
+        assert_eq!(world.shared.metrics.bid_messages.get(), 10);
+        world
+            .until("nothing is deducted", |world| {
+                world.shared.deductions.open() == 0
+            })
+            .await;
+        assert_eq!(world.shared.provisional_leaks(), []);
+    });
+}
+
+#[test]
+fn a_job_that_goes_to_two_sites_takes_no_more_messages_than_two_each() {
+    paused(|| async {
+        let world = world().await;
+        let job = wanting_all(JOB, &[9, 7]);
+        world
+            .append(JournalChange::NewJobs(vec![Arc::new(job)]))
+            .await;
+        world
+            .until("it is placed", |world| place(world, JOB).is_some())
+            .await;
+        let n = 3;
+        let m = 2;
+        // The job goes to two, which acknowledge; the third is told that it does not.
+        let messages = world.shared.metrics.bid_messages.get();
+        assert_eq!(messages, 2 * n + 2 * m + (n - m));
+        assert!(messages <= 3 * n + 2 * m);
+    });
+}
+
+#[test]
+fn messages_of_a_round_that_comes_to_nothing_count_and_so_do_cancels() {
+    paused(|| async {
+        let world = world().await;
+        submit(&world, JOB, 20).await;
+        world
+            .until("it was announced", |world| {
+                rounds(world, "not-covered") == 1
+            })
+            .await;
+        let messages = || world.shared.metrics.bid_messages.get();
+        assert_eq!(messages(), 6, "announcements and answers");
+        let old = world.shared.view.load().jobs[&JobId(JOB)].clone();
+        let phase = JobPhase::Cancelled {
+            by: old.owner.clone(),
+            at: world.shared.clock.now(),
+        };
+        let new = Arc::new(Job {
+            phase,
+            revision: old.revision + 1,
+            ..Job::clone(&old)
+        });
+        world
+            .append(JournalChange::Job {
+                old,
+                new,
+                events: Vec::new(),
+            })
+            .await;
+        world.until("all sites are told", |_| messages() == 9).await;
+    });
+}
+
+/// A site takes up no message for this long, after those that it has.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Deaf(DurationMs);
+
+impl Handler<Deaf> for ClusterActor {
+    type Result = ();
+
+    fn handle(&mut self, Deaf(time): Deaf, ctx: &mut Context<Self>) {
+        ctx.wait(tokio::time::sleep(Duration::from_millis(time.0)).into_actor(self));
+    }
+}
+
+/// Delft bids for a job of eight, gets it since it comes first of two that are as near, and
+/// hears nothing of that.
+async fn awarded_to_the_deaf(world: &MemoryWorld) -> DeductionKey {
+    let delft = world
+        .shared
+        .actors
+        .clusters
+        .addr(&site("Delft"))
+        .expect("it lives");
+    submit(world, JOB, 8).await;
+    let bid = || {
+        let leaks = world
+            .shared
+            .deductions
+            .lock()
+            .leaks(Timestamp(0), |_| false);
+        leaks.into_iter().find(|leak| leak.site == site("Delft"))
+    };
+    // Each of the others has one turn between two looks.
+    let mut looks = 0;
+    let key = poll_fn(|context| match bid() {
+        Some(leak) => Poll::Ready(leak.key),
+        None => {
+            looks += 1;
+            assert!(looks < 10_000, "it never bids");
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    });
+    let key = key.await;
+    delft.do_send(Deaf(DurationMs::from_secs(3)));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(
+        !world.shared.deductions.lock().is_held(&key, &site("Delft")),
+        "it heard nothing"
+    );
+    assert_eq!(
+        (rounds(world, "placed"), place(world, JOB)),
+        (0, None),
+        "it is waited for"
+    );
+    key
+}
+
+#[test]
+fn a_job_goes_to_the_next_in_order_when_the_first_does_not_acknowledge_it() {
+    paused(|| async {
+        let world = world().await;
+        let key = awarded_to_the_deaf(&world).await;
+        world
+            .until("it is placed", |world| place(world, JOB).is_some())
+            .await;
+        assert_eq!(
+            place(&world, JOB),
+            Some(site("Leiden")),
+            "as near, and next by name"
+        );
+        assert_eq!(
+            (rounds(&world, "placed"), rounds(&world, "not-covered")),
+            (1, 0)
+        );
+        // One award more than if all had heard; and two are told that it is not theirs.
+        world
+            .until("all is told", |world| {
+                world.shared.metrics.bid_messages.get() == 11
+            })
+            .await;
+        // What it hears too late leaves nothing behind.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let at_delft = |world: &MemoryWorld| {
+            world
+                .shared
+                .deductions
+                .lock()
+                .held(&key, &site("Delft"))
+                .cloned()
+        };
+        assert_eq!(at_delft(&world), None);
+        assert_eq!(world.shared.provisional_leaks(), []);
+    });
+}
+
+#[test]
+fn a_site_whose_acknowledgement_is_lost_is_looked_up_and_keeps_the_job() {
+    paused(|| async {
+        let world = world().await;
+        let key = awarded_to_the_deaf(&world).await;
+        // As if it had acknowledged, and nobody heard that.
+        let mut ledgers = world.shared.deductions.lock();
+        let at = ledgers.number_of(&site("Delft"));
+        assert!(ledgers.hold(&key, at, Deducted::offered(Resources::processors(8))));
+        drop(ledgers);
+        world
+            .until("it is placed", |world| place(world, JOB).is_some())
+            .await;
+        assert_eq!(place(&world, JOB), Some(site("Delft")));
+        assert_eq!(
+            (rounds(&world, "placed"), rounds(&world, "not-covered")),
+            (1, 0)
+        );
+        // The job went out once; no acknowledgement came.
+        world
+            .until("all is told", |world| {
+                world.shared.metrics.bid_messages.get() == 9
+            })
+            .await;
+    });
+}
+
+#[test]
+fn what_a_job_left_at_other_sites_is_there_for_the_next_of_the_scan() {
+    paused(|| async {
+        let world = world().await;
+        let both = [wanting(JOB, 9), wanting(2, 8)];
+        world
+            .append(JournalChange::NewJobs(both.map(Arc::new).to_vec()))
+            .await;
+        world
+            .until("both are placed", |world: &MemoryWorld| {
+                place(world, JOB).is_some() && place(world, 2).is_some()
+            })
+            .await;
+        // All eight of Leiden were set aside for the first, and cleared before the second.
+        assert_eq!(
+            (place(&world, JOB), place(&world, 2)),
+            (Some(site("Delft")), Some(site("Leiden")))
+        );
+        assert_eq!(
+            (rounds(&world, "placed"), rounds(&world, "not-covered")),
+            (2, 0)
+        );
+        assert_eq!(
+            world.shared.metrics.bid_messages.get(),
+            20,
+            "each clear is counted"
+        );
+        world
+            .until("nothing is deducted", |world| {
+                world.shared.deductions.open() == 0
+            })
+            .await;
+        assert_eq!(world.shared.provisional_leaks(), []);
+    });
+}
+
+#[test]
+fn a_job_that_no_bids_cover_waits_for_what_sites_report() {
+    paused(|| async {
+        let world = world().await;
+        submit(&world, JOB, 20).await;
+        world
+            .until("it was announced", |world| {
+                rounds(world, "not-covered") == 1
+            })
+            .await;
+        assert_eq!(world.shared.deductions.open(), 0, "at once");
+        // Looks, deductions and releases bring it back no sooner.
+        for _ in 0..100 {
+            world.shared.actors.co_allocator.look(&());
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        assert_eq!(
+            (rounds(&world, "not-covered"), place(&world, JOB)),
+            (1, None)
+        );
+        with_processors(&world, [10, 8, 30]).await;
+        // Its submission is refused there, as everywhere in this world.
+        world
+            .until("it was placed", |world| rounds(world, "placed") > 0)
+            .await;
+    });
+}
+
+#[test]
+fn what_another_gives_back_goes_to_who_has_waited_longest() {
+    paused(|| async {
+        let world = world().await;
+        let life = HolderLife::new(world.shared.clone());
+        let an_hour = world.shared.clock.now() + DurationMs::from_secs(3_600);
+        let other = life.open(JobId(9), an_hour);
+        let delft = site("Delft");
+        let five = Deducted::offered(Resources::processors(5));
+        let at = world.shared.deductions.lock().number_of(&delft);
+        assert!(world.shared.deductions.lock().deduct(&other, at, five));
+        submit(&world, JOB, 9).await;
+        world
+            .until("it was announced", |world| {
+                rounds(world, "not-covered") == 1
+            })
+            .await;
+        // No site reports it; and the first may not be announced again at once.
+        assert!(life.end_job(JobId(9)));
+        let mut later = wanting(2, 9);
+        let mut spec = JobSpec::clone(&later.spec);
+        spec.wall_time = spec.wall_time + DurationMs(1);
+        later.spec = Arc::new(spec);
+        world
+            .append(JournalChange::NewJobs(vec![Arc::new(later)]))
+            .await;
+        let any = |world: &MemoryWorld| place(world, JOB).or(place(world, 2));
+        world
+            .until("one is placed", |world| any(world).is_some())
+            .await;
+        assert_eq!((place(&world, JOB), place(&world, 2)), (Some(delft), None));
+    });
+}
+
+#[test]
+fn a_site_that_is_not_there_is_passed_over_and_the_next_has_the_job() {
+    paused(|| async {
+        let world = world().await;
+        world.shared.actors.clusters.leave(&site("Delft"));
+        submit(&world, JOB, 5).await;
+        world
+            .until("it is placed", |world| place(world, JOB).is_some())
+            .await;
+        assert_eq!(place(&world, JOB), Some(site("Leiden")));
+    });
+}
+
+#[test]
+fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
+    paused(|| async {
+        let world = world().await;
+        let life = HolderLife::new(world.shared.clone());
+        let now = world.shared.clock.now();
+        let defaults = &world.shared.settings.default_policies;
+        let request = Arc::new(PlacementRequest::of_job(&wanting(JOB, 4), defaults));
+        let grid = GridMaker::default().snapshot(&world.shared);
+        let ground = Arc::new(BidBasis::new(&request, grid));
+        let asked = Some(Arc::new(AnnouncedNeed::new(request)));
+        let delft = world
+            .shared
+            .actors
+            .clusters
+            .addr(&site("Delft"))
+            .expect("it lives");
+        let reply = world
+            .shared
+            .actors
+            .co_allocator
+            .addr(&())
+            .expect("it lives");
+        let announce = |key| {
+            let asked = asked.clone();
+            let ground = ground.clone();
+            let reply = reply.clone();
+            let told = Arc::new(Announcement {
+                key,
+                at: now,
+                asked,
+                ground,
+                reply,
+            });
+            Bidding::Announce {
+                told,
+                site: 0,
+                clear: None,
+            }
+        };
+        let deducted = || {
+            world
+                .shared
+                .deductions
+                .at(&site("Delft"))
+                .placing
+                .processors
+        };
+        let key = life.open(JobId(JOB), now + LEASE);
+        delft.send(announce(key)).await.expect("it lives");
+        assert_eq!(deducted(), 4);
+        delft.send(announce(key)).await.expect("it lives");
+        assert_eq!(deducted(), 4, "nothing twice");
+        delft.send(Bidding::Clear(key)).await.expect("it lives");
+        assert_eq!(deducted(), 0);
+        let over = life.open(JobId(JOB), now + LEASE);
+        tokio::time::sleep(std::time::Duration::from_millis(LEASE.0 + 1)).await;
+        world.shared.deductions.expire(world.shared.clock.now());
+        delft.send(announce(over)).await.expect("it lives");
+        assert_eq!(deducted(), 0, "its lease is over");
+    });
+}
+
+#[test]
+fn what_is_deducted_ends_with_the_life_of_who_planned_it() {
+    paused(|| async {
+        let world = MemoryWorld::new(&["Delft"]);
+        let life = HolderLife::new(world.shared.clone());
+        let uses = [(site("Delft"), Deducted::offered(Resources::processors(3)))];
+        life.deduct(JobId(JOB), world.shared.clock.now(), uses.into_iter());
+        assert_eq!(
+            world
+                .shared
+                .deductions
+                .at(&site("Delft"))
+                .placing
+                .processors,
+            3
+        );
+        assert_eq!(
+            world.shared.provisional_leaks().len(),
+            1,
+            "nobody has such a job"
+        );
+        drop(life);
+        assert_eq!(
+            world.shared.deductions.at(&site("Delft")),
+            Deducted::default()
+        );
+        assert_eq!(world.shared.provisional_leaks(), []);
+    });
+}
+
+#[test]
+fn what_one_promises_is_promised_to_nobody_else() {
+    paused(|| async {
+        let world = world().await;
+        let now = world.shared.clock.now();
+        let usable = || GridMaker::default().snapshot(&world.shared).usable()[0].processors;
+        let life = HolderLife::new(world.shared.clone());
+        let at_delft = |deducted| [(site("Delft"), deducted)].into_iter();
+        life.deduct(
+            JobId(2),
+            now,
+            at_delft(Deducted::moved(Resources::processors(3))),
+        );
+        assert_eq!(usable(), 7, "claimed there, placed elsewhere");
+        life.deduct(
+            JobId(3),
+            now,
+            at_delft(Deducted::claimed(Resources::processors(2))),
+        );
+        assert_eq!(usable(), 7, "what was placed there is shown as that");
+        life.deduct(
+            JobId(4),
+            now,
+            at_delft(Deducted::offered(Resources::processors(4))),
+        );
+        assert_eq!(usable(), 3);
+        let own = GridMaker::default().snapshot_for(&world.shared, JobId(4));
+        assert_eq!(
+            own.usable()[0].processors,
+            7,
+            "to the job itself it is there"
+        );
+        submit(&world, JOB, 4).await;
+        world
+            .until("it is placed", |world| place(world, JOB).is_some())
+            .await;
+        assert_eq!(
+            place(&world, JOB),
+            Some(site("Leiden")),
+            "Delft has three left"
+        );
+        assert!(life.end_job(JobId(4)) && !life.end_job(JobId(4)));
+    });
+}

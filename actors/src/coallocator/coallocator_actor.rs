@@ -1,0 +1,524 @@
+//! The co-allocator actor: queues, scans in slices, proposals.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture};
+use cospan_domain::deduction::Deducted;
+use cospan_domain::ids::JobId;
+use cospan_domain::job::job_command::JobCommand;
+use cospan_domain::job::job_state::Job;
+use cospan_domain::job::spec::Priority;
+use cospan_domain::queue::{
+    PlacementQueues, Proposal, QueueDecision, QueueStanding, Scan, ScanReport, ScanStep,
+    SliceBudget, SweepGroups, Trigger, WaitingJob,
+};
+use cospan_domain::units::Timestamp;
+use tracing::{debug, error};
+
+use super::barred_owners::Suspects;
+use super::bid_rounds::Bids;
+use super::grid_snapshot::GridMaker;
+use super::rescheduling::Forwarding;
+use super::reservation_sites::Seeking;
+use super::shared_reservation_admission::Within;
+use crate::actor_context::Shared;
+use crate::actor_registry::{Dirty, LookAgain};
+use crate::api::View;
+use crate::chaos::{self, CrashPoint};
+use crate::deductions::HolderLife;
+use crate::job::JobOrder;
+use crate::supervision::{ActorKind, LifeGuard, OwedAnswer};
+use crate::transfer::{Promise, room_for};
+
+/// The pause before a job that did not take its proposal is tried again.
+const REFUSED_PAUSE: Duration = Duration::from_millis(20);
+/// The pause before a job whose record changed meanwhile is held again.
+const HOLD_AGAIN: Duration = Duration::from_secs(1);
+
+/// Takes jobs from the placement queues and finds sites for them.
+pub struct CoAllocator {
+    pub(super) shared: Arc<Shared>,
+    queues: PlacementQueues,
+    /// Sweeps that may have only a limited number of runs at once.
+    groups: SweepGroups,
+    /// Lengths of the queues as shown, by priority.
+    lengths: [prometheus::IntGauge; Priority::ALL.len()],
+    pub(super) grid: GridMaker,
+    pub(super) plans: HolderLife,
+    pub(super) bids: Bids,
+    /// Jobs that want a reservation.
+    pub(super) seeking: Seeking,
+    /// Jobs whose reserved starts may be brought forward.
+    pub(super) forwarding: Forwarding,
+    /// Jobs with shared reservations.
+    pub(super) within: Within,
+    /// Jobs that got a proposal and did not answer yet, however long that takes.
+    asked: BTreeSet<JobId>,
+    depth: prometheus::IntGauge,
+    pub(super) scan: Option<Scan>,
+    /// Something changed during a scan: another follows.
+    again: bool,
+    interval_due: bool,
+    interval: Option<SpawnHandle>,
+    wake: Option<(Timestamp, SpawnHandle)>,
+    /// Jobs in whose turn earlier lives ended; not tried until they were held and released.
+    shunned: BTreeSet<JobId>,
+    /// Owners whose jobs ask sites under their names.
+    pub(super) suspects: Suspects,
+    dirty: Dirty,
+    _guard: LifeGuard,
+}
+
+/// A job's answer to a proposal.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct OfferAnswered {
+    job: JobId,
+    taken: bool,
+}
+
+/// A job took in what follows from its tries, or could not.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct TriesHeard(JobId);
+
+/// Asks where a job stands in its placement queue.
+#[derive(Debug, actix::Message)]
+#[rtype(result = "Option<QueueStanding>")]
+pub struct AskStanding(pub JobId);
+
+impl CoAllocator {
+    /// A job in whose turn the co-allocator died this often is held.
+    const SUSPECT_DEATHS: u32 = 2;
+
+    /// Begins a new life: the queues are made anew from the view.
+    pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+        let queue = shared.settings.queue.clone();
+        let seed = shared.settings.history_seed.clone();
+        let queues = PlacementQueues::new(queue, seed);
+        let depth = shared
+            .metrics
+            .mailbox_depth
+            .with_label_values(&["co-allocator"]);
+        depth.set(0);
+        Self {
+            depth,
+            queues,
+            groups: SweepGroups::default(),
+            lengths: Priority::ALL.map(|class: Priority| {
+                shared
+                    .metrics
+                    .queue_length
+                    .with_label_values(&[class.as_str()])
+            }),
+            grid: GridMaker::default(),
+            plans: HolderLife::new(shared.clone()),
+            bids: Bids::default(),
+            seeking: Seeking::default(),
+            forwarding: Forwarding::default(),
+            within: Within::default(),
+            asked: BTreeSet::new(),
+            scan: None,
+            again: false,
+            interval_due: false,
+            interval: None,
+            wake: None,
+            shunned: BTreeSet::new(),
+            suspects: Suspects::default(),
+            dirty,
+            _guard: guard,
+            shared,
+        }
+    }
+
+    fn fold_all(&mut self) {
+        self.shared.dirty.take_jobs();
+        let view = self.shared.view.load();
+        let now = self.shared.clock.now();
+        self.shared.dirty.take_promised();
+        for job in view.jobs.values() {
+            self.groups.note(job);
+            self.seeking.fold(job.id, Some(job));
+            self.forwarding.fold(job.id, Some(job), now);
+            self.within.fold(job.id, Some(job));
+        }
+        for group in self.groups.all() {
+            self.groups.give_turns(group, std::iter::empty());
+        }
+        let tried = view.jobs.values().filter(|job| self.groups.has_turn(job));
+        let tried = tried.filter(|job| !self.shunned.contains(&job.id));
+        for job in tried {
+            if let Some(waiting) = WaitingJob::of_job(job, || self.shared.request_of(job)) {
+                self.queues.insert(waiting);
+            }
+        }
+    }
+
+    fn fold_dirty(&mut self) {
+        let dirty = self.shared.dirty.take_jobs();
+        if dirty.is_empty() {
+            return;
+        }
+        let view = self.shared.view.load();
+        let mut groups = BTreeSet::new();
+        let mut changed = BTreeSet::new();
+        for id in dirty {
+            // Nothing else would withdraw the proposal: the time when it expires goes with it.
+            if self.plans.end_job(id) {
+                self.queues.withdraw_offer(id);
+            }
+            groups.extend(view.jobs.get(&id).and_then(|job| self.groups.note(job)));
+            changed.insert(id);
+        }
+        for group in groups {
+            changed.extend(self.groups.give_turns(group, self.asked.iter().copied()));
+        }
+        changed.into_iter().for_each(|id| self.fold(&view, id));
+    }
+
+    fn fold_promised(&mut self) {
+        let view = self.shared.view.load();
+        let now = self.shared.clock.now();
+        for id in self.shared.dirty.take_promised() {
+            self.forwarding
+                .fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
+        }
+    }
+
+    /// Follows a job as it stands in the view, and as its sweep lets it be tried.
+    pub(super) fn fold(&mut self, view: &View, id: JobId) {
+        let job = view.jobs.get(&id);
+        self.seeking.fold(id, job.map(AsRef::as_ref));
+        self.within.fold(id, job.map(AsRef::as_ref));
+        if self.shunned.contains(&id) {
+            if job.is_some_and(|job| is_to_hold(job)) {
+                return;
+            }
+            self.shunned.remove(&id);
+            self.shared.acquit(id);
+        }
+        let tried = job.filter(|job| self.groups.has_turn(job));
+        let waiting = tried.and_then(|job| WaitingJob::of_job(job, || self.shared.request_of(job)));
+        match waiting {
+            Some(waiting) => return self.queues.insert(waiting),
+            None if job.is_none_or(|job| job.is_final()) => self.queues.forget(id),
+            None => self.queues.remove(id),
+        }
+        self.forget_bids(id);
+    }
+
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take();
+        self.fold_dirty();
+        self.fold_suspects();
+        self.fold_promised();
+        self.drop_void_round(ctx);
+        let now = self.shared.clock.now();
+        for job in self.plans.lapsed(now) {
+            self.queues.withdraw_offer(job);
+        }
+        if self.scan.is_some() {
+            self.again = true;
+        } else if !self.queues.is_empty() {
+            self.begin(ctx);
+        }
+        self.tell_seeking(ctx);
+        self.bring_forward(ctx);
+        self.place_sharing(ctx);
+        self.want_information();
+        self.set_timers(ctx, now);
+        self.show_metrics();
+    }
+
+    /// Has sites polled again while jobs wait for what they have.
+    fn want_information(&self) {
+        let wanted = self.queues.has_unserved() || self.forwarding.is_wanted();
+        if self.shared.live.set_wanted(wanted) && wanted {
+            self.shared.actors.clusters.look_all();
+        }
+    }
+
+    fn begin(&mut self, ctx: &mut Context<Self>) {
+        let now = self.shared.clock.now();
+        let grid = self.grid.snapshot(&self.shared);
+        let trigger = if std::mem::take(&mut self.interval_due) {
+            Trigger::Interval
+        } else {
+            Trigger::Event
+        };
+        self.again = false;
+        let scan = self.queues.begin_scan(trigger, grid, now);
+        self.scan = Some(if self.shared.settings.bids.in_messages {
+            scan.with_rounds()
+        } else {
+            scan
+        });
+        self.slice(ctx);
+    }
+
+    /// Runs one slice of a scan: about a millisecond, then everybody else has a turn.
+    pub(super) fn slice(&mut self, ctx: &mut Context<Self>) {
+        let mut budget = SliceBudget::about_one_ms();
+        while let Some(scan) = &mut self.scan {
+            match self.queues.step(scan, &mut budget) {
+                ScanStep::Placed(offer) => self.offer(offer, &mut budget, ctx),
+                ScanStep::Announce(job, request) => {
+                    if self.announce(job, request, ctx) {
+                        return;
+                    }
+                }
+                ScanStep::Yield => {
+                    self.send_clears();
+                    let turn = tokio::task::yield_now().into_actor(self);
+                    ctx.spawn(turn.map(|(), this, ctx| this.slice(ctx)));
+                    return;
+                }
+                ScanStep::Done(report) => {
+                    self.send_clears();
+                    self.scan = None;
+                    self.drop_granted();
+                    self.finish(report, ctx);
+                }
+            }
+        }
+        if self.again || self.interval_due {
+            self.look(ctx);
+        } else {
+            // Jobs were put off meanwhile.
+            self.set_timers(ctx, self.shared.clock.now());
+        }
+    }
+
+    fn offer(&mut self, offer: Proposal, budget: &mut SliceBudget, ctx: &mut Context<Self>) {
+        chaos::reach_for("PlaceJob", CrashPoint::BeforeEffect);
+        let job = offer.job;
+        let now = self.shared.clock.now();
+        let view = self.shared.view.load();
+        let granted = self.bids.take_granted(job);
+        let Some(record) = view.jobs.get(&job) else {
+            self.plans.end_job(job);
+            return self.queues.forget(job);
+        };
+        let room = room_for(&self.shared, &view, &offer.plan.placements);
+        budget.spend(room.looks);
+        if !room.is_there {
+            // A claim moved there, or a job took it, since the scan began.
+            self.plans.end_job(job);
+            self.queues.withdraw_offer(job);
+            self.again = true;
+            return;
+        }
+        self.asked.insert(job);
+        self.depth.set(self.asked.len() as i64);
+        let placements = &offer.plan.placements;
+        let promise = Promise::of(&self.shared, placements.iter());
+        // Sites hold processors for a granted plan: they are deducted already.
+        if granted.is_none() {
+            let offered = record.spec.uses(placements);
+            let offered = offered.map(|(site, used)| (site, Deducted::offered(used)));
+            self.plans.deduct(job, now, offered);
+        }
+        let shared = self.shared.clone();
+        let owed = OwedAnswer::new(ctx.address(), OfferAnswered { job, taken: false });
+        let by = Some(offer.by);
+        let placements = offer.plan.placements;
+        debug!(%job, ?placements, "offered");
+        // Not a future of this actor: it would poll all of them whenever one is answered.
+        actix_rt::spawn(async move {
+            chaos::reach(CrashPoint::SpawnedFuture);
+            let answer = match shared.job_actor(job).await {
+                Some(addr) => addr
+                    .send(JobOrder(JobCommand::Place { placements, by }))
+                    .await
+                    .ok(),
+                None => None,
+            };
+            let taken = matches!(answer, Some(Ok(())));
+            if let Some(promise) = promise {
+                promise.end(taken).await;
+            }
+            // A rebuilt co-allocator has proposed nothing.
+            owed.settle(OfferAnswered { job, taken }).await;
+        });
+    }
+
+    fn answered(&mut self, answer: &OfferAnswered, ctx: &mut Context<Self>) {
+        chaos::reach_for("PlaceJob", CrashPoint::AfterEffect);
+        let job = answer.job;
+        if answer.taken {
+            self.is_answered(job);
+            return;
+        }
+        // The job's actor is about to start, or about to publish why not. Without a pause the same
+        // proposal would be made again before anybody had a turn.
+        ctx.run_later(REFUSED_PAUSE, move |this, ctx| {
+            this.is_answered(job);
+            this.plans.end_job(job);
+            this.queues.withdraw_offer(job);
+            this.look(ctx);
+        });
+    }
+
+    fn is_answered(&mut self, job: JobId) {
+        self.asked.remove(&job);
+        self.depth.set(self.asked.len() as i64);
+    }
+
+    fn finish(&mut self, report: ScanReport, ctx: &mut Context<Self>) {
+        if **self.shared.history.load() != *self.queues.history() {
+            // New pairs may serve jobs that were refused before.
+            self.again = true;
+            self.shared
+                .history
+                .store(Arc::new(self.queues.history().clone()));
+        }
+        self.shared
+            .starvation_guard
+            .store(Arc::new(self.queues.hoard_in_effect().cloned()));
+        for decision in report.decisions {
+            self.tell(decision, ctx);
+        }
+    }
+
+    /// Sends a job the command that follows from its tries.
+    fn tell(&mut self, decision: QueueDecision, ctx: &mut Context<Self>) {
+        let (job, command) = match decision {
+            QueueDecision::Promote { job, to } => (job, JobCommand::Promote { to }),
+            QueueDecision::GiveUp { job, tries } => (job, JobCommand::GiveUpPlacement { tries }),
+        };
+        self.order_job(job, command, TriesHeard(job), ctx);
+    }
+
+    fn set_timers(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
+        if self.interval.is_none() && !self.queues.is_empty() {
+            let pause = Duration::from_millis(self.shared.settings.queue.scan_interval.0.max(1));
+            self.interval = Some(ctx.run_later(pause, |this, ctx| {
+                this.interval = None;
+                this.interval_due = true;
+                this.look(ctx);
+            }));
+        }
+        let interval = self.shared.settings.bids.interval;
+        let again = self
+            .bids
+            .next_due(self.shared.live.changes(), interval, now);
+        let next = self.queues.next_wake().into_iter().chain(again).min();
+        if self.wake.as_ref().map(|(time, _)| *time) == next {
+            return;
+        }
+        if let Some((_, handle)) = self.wake.take() {
+            ctx.cancel_future(handle);
+        }
+        self.wake = next.map(|time| {
+            let pause = Duration::from_millis(time.since(now).0.max(5));
+            let handle = ctx.run_later(pause, |this, ctx| {
+                this.wake = None;
+                this.look(ctx);
+            });
+            (time, handle)
+        });
+    }
+
+    fn show_metrics(&self) {
+        for (class, gauge) in Priority::ALL.into_iter().zip(&self.lengths) {
+            gauge.set(self.queues.len_of(class) as i64);
+        }
+    }
+
+    /// Holds the jobs in whose turn the last lives ended, so that the co-allocator goes on.
+    fn shun_suspects(&mut self) {
+        let view = self.shared.view.load();
+        let suspects = self.shared.suspects().into_iter();
+        for (job, _) in suspects.filter(|(_, deaths)| *deaths >= Self::SUSPECT_DEATHS) {
+            if !view.jobs.get(&job).is_some_and(|job| is_to_hold(job)) {
+                self.shared.acquit(job);
+                continue;
+            }
+            error!(%job, "placing this job ends the co-allocator again and again; held");
+            self.shunned.insert(job);
+            // Not a future of this actor: it must outlive it.
+            actix_rt::spawn(hold(self.shared.clone(), job));
+        }
+    }
+}
+
+fn is_to_hold(job: &Job) -> bool {
+    !job.is_final() && job.held.is_none()
+}
+
+/// Holds a job, even if its record changes meanwhile.
+async fn hold(shared: Arc<Shared>, job: JobId) {
+    loop {
+        crate::wiring::hold_job(&shared, job).await;
+        if !shared
+            .view
+            .load()
+            .jobs
+            .get(&job)
+            .is_some_and(|job| is_to_hold(job))
+        {
+            return;
+        }
+        tokio::time::sleep(HOLD_AGAIN).await;
+    }
+}
+
+impl Drop for CoAllocator {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(job) = self.scan.as_ref().and_then(Scan::trying)
+        {
+            self.shared.suspect(job);
+        }
+    }
+}
+
+impl Actor for CoAllocator {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(CrashPoint::Started);
+        ctx.set_mailbox_capacity(ActorKind::CoAllocator.mailbox_bound(&self.shared.settings));
+        self.shun_suspects();
+        self.fold_all();
+        self.look(ctx);
+    }
+}
+
+impl Handler<LookAgain> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        self.look(ctx);
+    }
+}
+
+impl Handler<OfferAnswered> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, answer: OfferAnswered, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        self.answered(&answer, ctx);
+    }
+}
+
+impl Handler<TriesHeard> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, TriesHeard(job): TriesHeard, _: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        self.queues.heard(job);
+    }
+}
+
+impl Handler<AskStanding> for CoAllocator {
+    type Result = actix::MessageResult<AskStanding>;
+
+    fn handle(&mut self, message: AskStanding, _: &mut Context<Self>) -> Self::Result {
+        chaos::enter(ActorKind::CoAllocator);
+        actix::MessageResult(self.queues.standing(message.0))
+    }
+}

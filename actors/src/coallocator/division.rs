@@ -1,0 +1,315 @@
+//! Flexible jobs that want a reservation: divided over what the sites publish as free (FlexCo), and
+//! given the parts that are to be requested.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix::{AsyncContext, Context, Handler};
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::job_command::JobCommand;
+use cospan_domain::job::job_state::Job;
+use cospan_domain::job::spec::RequestType;
+use cospan_domain::placement::{GridSite, GridSnapshot, could_take_part, place_parts};
+use cospan_domain::reservation::flexco::{AtMost, FlexPlan, MetaJob, SiteOffer, plan_any};
+use cospan_domain::reservation::owner_quota::{OVER_QUOTA, share_of};
+use cospan_domain::reservation::{Span, Timeline};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::coallocator_actor::CoAllocator;
+use super::rescheduling::free_times;
+use super::reservation_sites::may_change;
+use crate::actor_context::Shared;
+use crate::chaos::{self, CrashPoint};
+use crate::job::JobOrder;
+use crate::supervision::{ActorKind, OwedAnswer};
+
+/// The time beyond the latest start in which a start is looked for, to report which one would be
+/// possible.
+const AHEAD: DurationMs = DurationMs::from_secs(7 * 86_400);
+/// The pause before a job for which nothing was free is looked at again.
+const PAUSE: DurationMs = DurationMs::from_secs(60);
+/// The same pause while some sites have not answered.
+const SHORT_PAUSE: DurationMs = DurationMs::from_secs(2);
+
+/// A job was divided and got the command, or is to be looked at again.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(super) struct Divided {
+    job: JobId,
+    /// The pause before it is looked at again.
+    again: DurationMs,
+}
+
+/// The command for a job, or the pause after which it is looked at again.
+type DivisionVerdict = Result<JobCommand, DurationMs>;
+
+/// The division of a flexible job if it were submitted now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Division {
+    /// The number of the shape; 0 is the one that was asked for.
+    pub shape: u32,
+    /// The time at which its payloads would begin.
+    pub start: Timestamp,
+    /// True if that is within the starts that the job accepts.
+    pub is_accepted: bool,
+    /// The processors that each site would give.
+    pub parts: Vec<(SiteName, u32)>,
+}
+
+/// Works out how a job that is not submitted would be divided by the sites' present answers. `None`
+/// if it is not divided.
+pub(crate) async fn would_divide(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    job: &Job,
+) -> Option<Result<Division, String>> {
+    let wish = job.reservation_wish().filter(|_| is_divided(job))?;
+    let said = match verdict(shared, grid, job).await {
+        Ok(JobCommand::Divide { plan, .. }) => {
+            let start = plan.start + shared.settings.job.reservation_lead;
+            let start = start.max(wish.window.earliest);
+            let shape = u32::try_from(plan.shape).unwrap_or_default();
+            let is_accepted = start <= wish.window.latest;
+            Ok(Division {
+                shape,
+                start,
+                is_accepted,
+                parts: plan.parts,
+            })
+        }
+        Ok(JobCommand::LoseReservation { reason, .. }) => Err(reason.to_string()),
+        Ok(_) | Err(_) => Err("the sites have nothing for it now, or were not heard from".into()),
+    };
+    Some(said)
+}
+
+/// Returns true if a job with a reservation is divided over what is free.
+pub(super) fn is_divided(job: &Job) -> bool {
+    matches!(job.spec.request, RequestType::Flexible(_))
+}
+
+/// Returns the site at which a job begins: each new job begins at the next one (next-fit).
+pub(super) fn turn_of(job: JobId) -> usize {
+    usize::try_from(job.0).unwrap_or_default()
+}
+
+impl CoAllocator {
+    /// Asks sites what they have free, and sends a job its division over that.
+    pub(super) fn divide(
+        &mut self,
+        job: &Arc<Job>,
+        grid: &Arc<GridSnapshot>,
+        ctx: &mut Context<Self>,
+    ) {
+        self.seeking.begin_to_tell(job.id);
+        let shared = self.shared.clone();
+        let grid = grid.clone();
+        let job = job.clone();
+        let owed = OwedAnswer::new(
+            ctx.address(),
+            Divided {
+                job: job.id,
+                again: PAUSE,
+            },
+        );
+        actix_rt::spawn(async move {
+            chaos::reach(CrashPoint::SpawnedFuture);
+            let again = match verdict(&shared, &grid, &job).await {
+                Ok(command) => {
+                    if let Some(addr) = shared.job_actor(job.id).await {
+                        let _ = addr.send(JobOrder(command)).await;
+                    }
+                    DurationMs::ZERO
+                }
+                Err(again) => again,
+            };
+            owed.settle(Divided { job: job.id, again }).await;
+        });
+    }
+}
+
+async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> DivisionVerdict {
+    let now = shared.clock.now();
+    let wish = job.reservation_wish();
+    let lose = |reason: String| JobCommand::LoseReservation {
+        reason: reason.into(),
+        wish,
+    };
+    let mut meta = job.divisible(&shared.settings.job, now).ok_or(PAUSE)?;
+    if meta.ready > meta.latest {
+        return Ok(lose(
+            "its latest start has passed without a reservation".into(),
+        ));
+    }
+    for _ in 0..2 {
+        let free = free_times(shared, grid, Span::new(now, meta.latest + meta.longest())).await;
+        let offers = offers(shared, grid, job, &free, now);
+        if let Some((plan, placements)) = planned(shared, grid, job, &meta, &offers) {
+            return Ok(JobCommand::Divide {
+                plan,
+                placements,
+                wish,
+            });
+        }
+        let waits = job.claims_first() || may_change(grid, &job.owner);
+        match waits {
+            true if grid
+                .sites()
+                .iter()
+                .any(|site| site.grants_reservations().is_none()) =>
+            {
+                return Err(SHORT_PAUSE);
+            }
+            true => return Err(PAUSE),
+            false if fewest(&meta) > most(&offers) => {
+                return Ok(lose(
+                    too_large(&meta, &offers) + over_quota(shared, grid, job),
+                ));
+            }
+            // A later start may be possible: look for it, to report it.
+            false => meta.latest = meta.latest + AHEAD,
+        }
+    }
+    let reason = "no site that grants reservations has so much free within a week after its latest \
+                  start; ask for fewer processors, or allow smaller components \
+                  (min_component_size), or more of them (max_components)";
+    Ok(lose(reason.to_owned() + over_quota(shared, grid, job)))
+}
+
+fn planned(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    job: &Job,
+    meta: &MetaJob,
+    offers: &[(SiteName, AtMost)],
+) -> Option<(FlexPlan, Vec<cospan_domain::placed::Placement>)> {
+    let plan = plan_any(meta, &offered(offers), turn_of(job.id), shared.clock.now())?;
+    let placements = place_parts(job, &plan.parts, grid, &shared.settings.default_policies)?;
+    Some((plan, placements))
+}
+
+/// Borrows the offers in the form that planning takes.
+pub(super) fn offered(offers: &[(SiteName, AtMost)]) -> Vec<SiteOffer<'_>> {
+    offers
+        .iter()
+        .map(|(name, time)| SiteOffer { name, time })
+        .collect()
+}
+
+/// Lists what the sites that could take part have free for a job: as much as it may have there,
+/// from when its input could be there.
+pub(super) fn offers(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    job: &Job,
+    free: &BTreeMap<SiteName, Timeline>,
+    now: Timestamp,
+) -> Vec<(SiteName, AtMost)> {
+    let sites = could_take_part(job, grid, &shared.settings.default_policies).into_iter();
+    let offers = sites.filter_map(|(site, placement)| {
+        let time = free.get(&site.name)?.clone();
+        let processors = allowed(shared, job, site)?;
+        // At a site where the job has a reservation now, its input is there, or will be.
+        let is_here = job.components.iter().any(|component| {
+            let placement = component.placement.as_ref();
+            placement.is_some_and(|placement| placement.site == site.name)
+        });
+        let input = if is_here {
+            DurationMs::ZERO
+        } else {
+            placement.transfer_time
+        };
+        Some((
+            site.name.clone(),
+            AtMost {
+                time,
+                processors,
+                from: now + input,
+            },
+        ))
+    });
+    offers.collect()
+}
+
+/// Returns the most processors that a job may have at a site.
+fn allowed(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
+    let total = takes(site)?;
+    Some(total.min(share(shared, job, site).unwrap_or(total)))
+}
+
+/// Returns the most processors that a site gives to one job.
+fn takes(site: &GridSite) -> Option<u32> {
+    let shape = site.shape.as_ref()?;
+    Some(
+        site.quota
+            .most(&shape.total)
+            .processors
+            .min(shape.largest_component.processors),
+    )
+}
+
+/// Returns the most of a site's processors that the user of a job may have in reservations, if that
+/// is bounded.
+fn share(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
+    let is_exempt = job.reservation_wish().is_some_and(|wish| wish.exempt);
+    let total = site.shape.as_ref()?.total.processors;
+    (!is_exempt).then(|| share_of(total, shared.settings.job.reservation_share))
+}
+
+/// Returns the text that is added to a refusal if a site could give more than a user may have.
+fn over_quota(shared: &Shared, grid: &GridSnapshot, job: &Job) -> &'static str {
+    let is_bound = |site: &GridSite| {
+        share(shared, job, site)
+            .zip(takes(site))
+            .is_some_and(|(share, takes)| share < takes)
+    };
+    let mut sites = could_take_part(job, grid, &shared.settings.default_policies).into_iter();
+    if sites.any(|(site, _)| is_bound(site)) {
+        OVER_QUOTA
+    } else {
+        ""
+    }
+}
+
+/// Returns the processors of the job's smallest shape.
+fn fewest(meta: &MetaJob) -> u64 {
+    let shapes = meta
+        .shapes
+        .iter()
+        .map(|shape| u64::from(shape.resources.processors));
+    shapes.min().unwrap_or_default()
+}
+
+/// Returns the processors that the job may have at all of these sites together.
+fn most(offers: &[(SiteName, AtMost)]) -> u64 {
+    offers
+        .iter()
+        .map(|(_, offer)| u64::from(offer.processors))
+        .sum()
+}
+
+fn too_large(meta: &MetaJob, offers: &[(SiteName, AtMost)]) -> String {
+    let names: Vec<&str> = offers.iter().map(|(name, _)| name.as_str()).collect();
+    let fewest = fewest(meta);
+    let most = most(offers);
+    let names = if names.is_empty() {
+        "there are none".into()
+    } else {
+        names.join(", ")
+    };
+    format!(
+        "it asks for {fewest} processors, but the sites that grant reservations, and could take \
+         part, have {most} for it altogether ({names}); ask for fewer"
+    )
+}
+
+impl Handler<Divided> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, Divided { job, again }: Divided, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        let not_before = self.shared.clock.now() + again;
+        self.seeking.told_or_later(job, not_before);
+        self.look_at_seeking_soon(ctx);
+    }
+}

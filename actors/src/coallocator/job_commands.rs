@@ -1,0 +1,37 @@
+//! Commands of the co-allocator to jobs.
+
+use actix::dev::ToEnvelope;
+use actix::{AsyncContext, Context, Handler, Message};
+use cospan_domain::ids::JobId;
+use cospan_domain::job::job_command::JobCommand;
+
+use super::coallocator_actor::CoAllocator;
+use crate::chaos::{self, CrashPoint};
+use crate::job::JobOrder;
+use crate::supervision::OwedAnswer;
+
+impl CoAllocator {
+    /// Sends a job a command, and gets `heard` when that is over. A job that has changed meanwhile
+    /// refuses: the handler of `heard` decides anew.
+    pub(super) fn order_job<M>(
+        &self,
+        job: JobId,
+        command: JobCommand,
+        heard: M,
+        ctx: &mut Context<Self>,
+    ) where
+        M: Message<Result = ()> + Send + 'static,
+        Self: Handler<M>,
+        Context<Self>: ToEnvelope<Self, M>,
+    {
+        let shared = self.shared.clone();
+        let owed = OwedAnswer::new(ctx.address(), heard);
+        actix_rt::spawn(async move {
+            chaos::reach(CrashPoint::SpawnedFuture);
+            if let Some(addr) = shared.job_actor(job).await {
+                let _ = addr.send(JobOrder(command)).await;
+            }
+            owed.settle_so().await;
+        });
+    }
+}

@@ -1,0 +1,371 @@
+//! Brings reserved starts forward when sites have more free (FlexCo): one job at a time, earliest
+//! start first, until none can be moved any more.
+//!
+//! The decision made here is only that a job is to look for a better plan. The job keeps its
+//! reservations while it looks, until all of the new ones are confirmed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use actix::{AsyncContext, Context, Handler, SpawnHandle};
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::job_command::JobCommand;
+use cospan_domain::job::job_state::{Forward, Job};
+use cospan_domain::placement::{GridSnapshot, PlacementAcceptance, place_parts};
+use cospan_domain::reservation::flexco::{self, FlexPlan, MetaJob, Operations, SiteOffer};
+use cospan_domain::reservation::{Span, Timeline};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use futures_util::future::join_all;
+use tracing::debug;
+
+use super::coallocator_actor::CoAllocator;
+use super::division;
+use crate::actor_context::Shared;
+use crate::chaos::{self, CrashPoint};
+use crate::job::JobOrder;
+use crate::site::free_slots;
+use crate::supervision::{ActorKind, OwedAnswer};
+
+/// The most slots that a site is asked for.
+const SLOTS_MAX: usize = 1_000;
+/// The most jobs that are looked at in one turn: those that start first.
+const FRONT: usize = 64;
+/// The pause between two turns, so that processors freed at about the same time count as one
+/// change.
+const GAP: DurationMs = DurationMs(1_000);
+/// The pause before a job that could not be moved is tried again; doubles with each time.
+const PAUSE: DurationMs = DurationMs(60_000);
+/// The most doublings.
+const DOUBLINGS: u32 = 6;
+
+/// Jobs whose reserved starts may be brought forward, and what sites had free at the last look.
+#[derive(Debug, Default)]
+pub(super) struct Forwarding {
+    jobs: BTreeMap<JobId, ForwardFailures>,
+    seen: BTreeMap<SiteName, FreeReport>,
+    /// Sites whose free time has changed, and nobody could make use of all that yet.
+    freed: BTreeSet<SiteName>,
+    turn: ForwardTurn,
+    wake: Option<SpawnHandle>,
+}
+
+/// The result of a job's earlier tries.
+#[derive(Debug, Default)]
+struct ForwardFailures {
+    /// The number of failures in a row.
+    failures: u32,
+    /// The job is not sent the command before this time.
+    not_before: Timestamp,
+}
+
+/// The part of a site's report that matters here: idle processors, and what is left of them later,
+/// step by step.
+type FreeReport = (Option<Resources>, Vec<Resources>);
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum ForwardTurn {
+    #[default]
+    Rests,
+    /// Sites are asked.
+    Asks,
+    /// This job got the command; its reserved start was then.
+    Told(JobId, Timestamp),
+}
+
+/// Sites were asked.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(super) struct Forwarded {
+    /// The job that got the command to look for a better plan, and its start.
+    told: Option<(JobId, Timestamp)>,
+    /// Sites with more free, of which other jobs may make use.
+    freed: BTreeSet<SiteName>,
+}
+
+impl Forwarding {
+    /// Returns true if reports of free processors are worth having.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// Follows a job as it stands in the view.
+    pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>, now: Timestamp) {
+        let Some(job) = job.filter(|job| job.is_promised_flexibly()) else {
+            self.jobs.remove(&id);
+            return self.ended(id);
+        };
+        let tried = self.jobs.entry(id).or_default();
+        let Some(forward) = job.forward(now) else {
+            return;
+        };
+        if let ForwardTurn::Told(told, before) = self.turn
+            && told == id
+        {
+            let has_moved = forward.present.start < before;
+            tried.failures = if has_moved { 0 } else { tried.failures + 1 };
+            let pause = if has_moved {
+                0
+            } else {
+                PAUSE.0 << tried.failures.min(DOUBLINGS)
+            };
+            tried.not_before = now + DurationMs(pause);
+            self.turn = ForwardTurn::Rests;
+        }
+    }
+
+    fn ended(&mut self, id: JobId) {
+        if matches!(self.turn, ForwardTurn::Told(told, _) if told == id) {
+            self.turn = ForwardTurn::Rests;
+        }
+    }
+
+    /// Notes the sites whose report differs from the last look, or is their first.
+    fn note(&mut self, shared: &Shared) {
+        for (name, report) in shared.live.sites() {
+            let idle = report.idle.as_ref().map(|(_, idle)| idle.clone());
+            let left = report.ebbs.iter().map(|ebb| ebb.left.clone()).collect();
+            let said = (idle, left);
+            if self.seen.get(&name) != Some(&said) {
+                self.seen.insert(name.clone(), said);
+                self.freed.insert(name);
+            }
+        }
+    }
+
+    /// Lists the jobs that may get the command now, and when the next one may.
+    fn due(&self, now: Timestamp) -> (Vec<JobId>, Option<Timestamp>) {
+        let (due, later): (Vec<_>, Vec<_>) = self
+            .jobs
+            .iter()
+            .partition(|(_, tried)| tried.not_before <= now);
+        let next = later.into_iter().map(|(_, tried)| tried.not_before).min();
+        (due.into_iter().map(|(id, _)| *id).collect(), next)
+    }
+}
+
+impl CoAllocator {
+    /// Looks for a reserved start that can be brought forward, if something was freed.
+    pub(super) fn bring_forward(&mut self, ctx: &mut Context<Self>) {
+        if !self.forwarding.is_wanted() {
+            self.forwarding = Forwarding::default();
+            return;
+        }
+        self.forwarding.note(&self.shared);
+        if self.forwarding.turn != ForwardTurn::Rests
+            || self.forwarding.freed.is_empty()
+            || self.forwarding.wake.is_some()
+        {
+            return;
+        }
+        self.forwarding.wake = Some(ctx.run_later(Duration::from_millis(GAP.0), |this, ctx| {
+            this.forwarding.wake = None;
+            this.forward_one(ctx);
+        }));
+    }
+
+    fn forward_one(&mut self, ctx: &mut Context<Self>) {
+        let now = self.shared.clock.now();
+        let (due, next) = self.forwarding.due(now);
+        let front = front(&self.shared, &due, now);
+        if self.forwarding.turn != ForwardTurn::Rests || front.is_empty() {
+            self.forward_later(next.map(|next| next.since(now)), ctx);
+            return;
+        }
+        self.forwarding.turn = ForwardTurn::Asks;
+        let freed = std::mem::take(&mut self.forwarding.freed);
+        let grid = self.grid.snapshot(&self.shared);
+        let shared = self.shared.clone();
+        let died = Forwarded {
+            told: None,
+            freed: freed.clone(),
+        };
+        let owed = OwedAnswer::new(ctx.address(), died);
+        actix_rt::spawn(async move {
+            chaos::reach(CrashPoint::SpawnedFuture);
+            let told = tell_first(&shared, &grid, front, &freed).await;
+            let freed = if told.is_some() {
+                freed
+            } else {
+                BTreeSet::new()
+            };
+            owed.settle(Forwarded { told, freed }).await;
+        });
+    }
+
+    fn forward_later(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
+        let Some(pause) = pause.filter(|_| self.forwarding.wake.is_none()) else {
+            return;
+        };
+        let pause = Duration::from_millis(pause.0.max(GAP.0));
+        self.forwarding.wake = Some(ctx.run_later(pause, |this, ctx| {
+            this.forwarding.wake = None;
+            this.bring_forward(ctx);
+        }));
+    }
+}
+
+/// Lists the first of these jobs to start, with what each of them has.
+fn front(shared: &Shared, due: &[JobId], now: Timestamp) -> Vec<(JobId, Forward)> {
+    let view = shared.view.load();
+    let forward = |id: &JobId| Some((*id, view.jobs.get(id)?.forward(now)?));
+    let mut front: Vec<_> = due.iter().filter_map(forward).collect();
+    front.sort_by_key(|(id, forward)| (forward.present.start, *id));
+    front.truncate(FRONT);
+    front
+}
+
+/// Sends the first job that could have a better plan the command to look for it.
+async fn tell_first(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    front: Vec<(JobId, Forward)>,
+    freed: &BTreeSet<SiteName>,
+) -> Option<(JobId, Timestamp)> {
+    let ends = front
+        .iter()
+        .map(|(_, f)| f.present.start + longest(f))
+        .max()?;
+    let now = shared.clock.now();
+    let free = free_times(shared, grid, Span::new(now, ends)).await;
+    let offers: Vec<SiteOffer<'_>> = free
+        .iter()
+        .map(|(name, time)| SiteOffer { name, time })
+        .collect();
+    for (job, forward) in front {
+        let command = match &forward.divided {
+            Some(divided) => divided_anew(shared, grid, job, divided, &free, freed),
+            None => brought_forward(&forward, &offers, now, freed),
+        };
+        tokio::task::yield_now().await;
+        let Some(command) = command else { continue };
+        let present = forward.present;
+        debug!(%job, ?command, ?present, "a better plan is free");
+        if let Some(addr) = shared.job_actor(job).await
+            && let Ok(Ok(())) = addr.send(JobOrder(command)).await
+        {
+            return Some((job, present.start));
+        }
+    }
+    None
+}
+
+fn brought_forward(
+    forward: &Forward,
+    offers: &[SiteOffer<'_>],
+    now: Timestamp,
+    freed: &BTreeSet<SiteName>,
+) -> Option<JobCommand> {
+    let Forward {
+        parts,
+        present,
+        window,
+        ..
+    } = forward;
+    let plan = flexco::bring_forward(parts, present, offers, *window, now)?;
+    let freed = cause(plan.sites.iter(), freed);
+    Some(JobCommand::BringForward { plan, freed })
+}
+
+/// Plans a better division of a flexible job, beside what it has.
+fn divided_anew(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    job: JobId,
+    (meta, present): &(MetaJob, FlexPlan),
+    free: &BTreeMap<SiteName, Timeline>,
+    freed: &BTreeSet<SiteName>,
+) -> Option<JobCommand> {
+    let view = shared.view.load();
+    let job = view.jobs.get(&job)?;
+    let now = shared.clock.now();
+    let offers = division::offers(shared, grid, job, free, now);
+    let offers = division::offered(&offers);
+    let turn = division::turn_of(job.id);
+    let all = Operations {
+        shift: true,
+        remap: true,
+        mold: true,
+    };
+    let plan = flexco::reschedule(meta, present, all, &offers, turn, now)?;
+    let placements = place_parts(job, &plan.parts, grid, &shared.settings.default_policies)?;
+    let freed = cause(plan.parts.iter().map(|(site, _)| site), freed);
+    Some(JobCommand::DivideAnew {
+        plan,
+        placements,
+        freed,
+    })
+}
+
+fn longest(forward: &Forward) -> DurationMs {
+    match &forward.divided {
+        Some((job, _)) => job.longest(),
+        None => forward
+            .parts
+            .iter()
+            .map(|part| part.length)
+            .max()
+            .unwrap_or_default(),
+    }
+}
+
+/// Lists the sites that made a plan possible: the changed ones among its sites, or else all that
+/// changed.
+fn cause<'a>(
+    sites: impl Iterator<Item = &'a SiteName> + Clone,
+    freed: &BTreeSet<SiteName>,
+) -> Vec<SiteName> {
+    let there: Vec<SiteName> = freed
+        .iter()
+        .filter(|name| sites.clone().any(|site| site == *name))
+        .cloned()
+        .collect();
+    if there.is_empty() {
+        freed.iter().cloned().collect()
+    } else {
+        there
+    }
+}
+
+/// Asks the sites that take reservations what they have free, as they publish it. A site that does
+/// not answer offers nothing.
+pub(super) async fn free_times(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    span: Span,
+) -> BTreeMap<SiteName, Timeline> {
+    let sites = grid
+        .sites()
+        .iter()
+        .filter(|site| site.acceptance == PlacementAcceptance::Open);
+    let granting = sites.filter_map(|site| {
+        let shape = site.shape.as_ref().filter(|shape| shape.reservations)?;
+        Some((&site.name, &shape.total))
+    });
+    let free = granting.map(|(name, total)| async move {
+        let slots = free_slots(shared, name, span, SLOTS_MAX).await.ok()?;
+        Some((
+            name.clone(),
+            flexco::published(total, span.from, &slots).ok()?,
+        ))
+    });
+    join_all(free).await.into_iter().flatten().collect()
+}
+
+impl Handler<Forwarded> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, done: Forwarded, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        self.forwarding.freed.extend(done.freed);
+        self.forwarding.turn = ForwardTurn::Rests;
+        if let Some((id, start)) = done.told {
+            self.forwarding.turn = ForwardTurn::Told(id, start);
+            let view = self.shared.view.load();
+            let now = self.shared.clock.now();
+            self.forwarding
+                .fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
+        }
+        self.bring_forward(ctx);
+    }
+}

@@ -1,0 +1,379 @@
+//! Jobs that want a reservation: sent the sites that they may ask, in order. They wait in no
+//! placement queue, as nothing has to be idle for them now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{AsyncContext, Context, Handler, SpawnHandle};
+use cospan_domain::ids::{ComponentIndex, JobId, KeyName, SiteName};
+use cospan_domain::job::job_command::JobCommand;
+use cospan_domain::job::job_state::{Job, JobPhase};
+use cospan_domain::job::reservations::Outlook;
+use cospan_domain::placed::Placement;
+use cospan_domain::placement::{
+    GridSite, GridSnapshot, PlacementAcceptance, PlacementRequest, could_be_reserved,
+    rank_to_reserve, rank_unreserved,
+};
+use cospan_domain::reservation::{Ranking, Span, Timeline};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::coallocator_actor::CoAllocator;
+use super::division::is_divided;
+use super::grid_snapshot::GridMaker;
+use super::rescheduling::free_times;
+use crate::actor_context::Shared;
+use crate::chaos::{self, CrashPoint};
+use crate::job::JobOrder;
+use crate::supervision::{ActorKind, OwedAnswer};
+
+/// Jobs that wait for their sites.
+#[derive(Debug, Default)]
+pub(super) struct Seeking {
+    /// The jobs, each with the time before which it is not sent its sites.
+    jobs: BTreeMap<JobId, Timestamp>,
+    /// Jobs whose command is under way.
+    told: BTreeSet<JobId>,
+    wake: Option<SpawnHandle>,
+}
+
+/// A job was sent the sites that it may ask.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(super) struct ReservationSitesSent(JobId);
+
+impl Seeking {
+    /// Follows a job as it stands in the view.
+    pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>) {
+        let seeking = job.filter(|job| job.seeks_reservation());
+        match seeking.and_then(|job| Some((&job.phase, job.reservation_asked_at()?))) {
+            Some((JobPhase::Queued { not_before, .. }, asked_at)) => {
+                self.jobs.insert(id, asked_at.max(*not_before));
+            }
+            Some(_) | None => drop(self.jobs.remove(&id)),
+        }
+    }
+
+    pub(super) fn begin_to_tell(&mut self, job: JobId) {
+        self.told.insert(job);
+    }
+
+    /// Notes that a job's command is over, or is not to be sent before that time.
+    pub(super) fn told_or_later(&mut self, job: JobId, not_before: Timestamp) {
+        self.told.remove(&job);
+        self.jobs
+            .entry(job)
+            .and_modify(|time| *time = not_before.max(*time));
+    }
+
+    fn untold(&self) -> Vec<(JobId, Timestamp)> {
+        let jobs = self.jobs.iter().filter(|(id, _)| !self.told.contains(id));
+        jobs.map(|(id, not_before)| (*id, *not_before)).collect()
+    }
+}
+
+impl CoAllocator {
+    /// Sends the jobs whose time has come their sites, as far as there are sites to ask.
+    pub(super) fn tell_seeking(&mut self, ctx: &mut Context<Self>) {
+        if self.seeking.jobs.is_empty() {
+            return;
+        }
+        let view = self.shared.view.load();
+        let now = self.shared.clock.now();
+        let untold = self.seeking.untold();
+        let mut next = untold
+            .iter()
+            .map(|(_, time)| *time)
+            .filter(|time| *time > now)
+            .min();
+        let due = untold
+            .into_iter()
+            .filter(|(_, not_before)| *not_before <= now);
+        let due: Vec<&Arc<Job>> = due.filter_map(|(id, _)| view.jobs.get(&id)).collect();
+        if !due.is_empty() {
+            let grid = self.grid.snapshot(&self.shared);
+            let mut to_rank = Vec::new();
+            for job in due {
+                if is_divided(job) {
+                    self.divide(job, &grid, ctx);
+                    continue;
+                }
+                match sites_for(&self.shared, job, &grid, now) {
+                    Ok(candidates) if job.ranks_sites() => to_rank.push((job.clone(), candidates)),
+                    Ok(candidates) => self.tell_sites(job, candidates, ctx),
+                    Err(later) => next = Some(next.map_or(later, |next| next.min(later))),
+                }
+            }
+            if !to_rank.is_empty() {
+                self.rank_and_tell(to_rank, grid, ctx);
+            }
+        }
+        self.wake_seeking(next.map(|next| next.since(now)), ctx);
+    }
+
+    fn tell_sites(&mut self, job: &Job, sites: Candidates, ctx: &mut Context<Self>) {
+        self.seeking.told.insert(job.id);
+        let Candidates {
+            reserved: candidates,
+            unreserved,
+        } = sites;
+        let rankings = Vec::new();
+        let wish = job.reservation_wish();
+        let reserve = JobCommand::Reserve {
+            candidates,
+            unreserved,
+            rankings,
+            wish,
+        };
+        self.order_job(job.id, reserve, ReservationSitesSent(job.id), ctx);
+    }
+
+    /// Ranks the sites for each of these jobs by its preferences and by what the sites publish,
+    /// then sends the job its sites.
+    fn rank_and_tell(
+        &mut self,
+        jobs: Vec<(Arc<Job>, Candidates)>,
+        grid: Arc<GridSnapshot>,
+        ctx: &mut Context<Self>,
+    ) {
+        self.seeking.told.extend(jobs.iter().map(|(job, _)| job.id));
+        let shared = self.shared.clone();
+        let jobs: Vec<_> = jobs
+            .into_iter()
+            .map(|(job, sites): (Arc<Job>, Candidates)| {
+                let owed = OwedAnswer::new(ctx.address(), ReservationSitesSent(job.id));
+                (job, sites, owed)
+            })
+            .collect();
+        actix_rt::spawn(async move {
+            chaos::reach(CrashPoint::SpawnedFuture);
+            let free = free_for(&shared, &grid, jobs.iter().map(|(job, ..)| &**job)).await;
+            for (job, sites, owed) in jobs {
+                let Candidates {
+                    reserved: mut candidates,
+                    unreserved,
+                } = sites;
+                let rankings = rank(&shared, &job, &mut candidates, &free);
+                let wish = job.reservation_wish();
+                let reserve = JobCommand::Reserve {
+                    candidates,
+                    unreserved,
+                    rankings,
+                    wish,
+                };
+                if let Some(addr) = shared.job_actor(job.id).await {
+                    let _ = addr.send(JobOrder(reserve)).await;
+                }
+                owed.settle_so().await;
+            }
+        });
+    }
+
+    /// Looks again soon, as a command to a job may have come to nothing.
+    pub(super) fn look_at_seeking_soon(&mut self, ctx: &mut Context<Self>) {
+        self.wake_seeking(Some(DurationMs(20)), ctx);
+    }
+
+    fn wake_seeking(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
+        if let Some(handle) = self.seeking.wake.take() {
+            ctx.cancel_future(handle);
+        }
+        self.seeking.wake = pause.map(|pause| {
+            ctx.run_later(Duration::from_millis(pause.0.max(5)), |this, ctx| {
+                this.seeking.wake = None;
+                this.tell_seeking(ctx);
+            })
+        });
+    }
+}
+
+/// Ranks the sites that a job may ask, as of now, by component; empty if the job names no ranking.
+/// Nothing is reserved.
+pub(crate) async fn would_rank(shared: &Shared, job: &Job) -> Vec<Ranking> {
+    if !job.ranks_sites() {
+        return Vec::new();
+    }
+    let grid = GridMaker::default().snapshot(shared);
+    let free = free_for(shared, &grid, std::iter::once(job)).await;
+    rank(
+        shared,
+        job,
+        &mut Candidates::of(shared, job, &grid).reserved,
+        &free,
+    )
+}
+
+/// Asks sites what they have free for as long as one of these jobs may run.
+async fn free_for(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    jobs: impl Iterator<Item = &Job>,
+) -> BTreeMap<SiteName, Timeline> {
+    let now = shared.clock.now();
+    let ends = jobs
+        .filter_map(|job: &Job| {
+            let wish = job.reservation_wish()?;
+            let length = job.spec.wall_time + shared.settings.job.beyond_wall_time();
+            Some(wish.window.latest + job.spec.longest_offset() + length + wish.tolerance)
+        })
+        .max()
+        .unwrap_or_default();
+    free_times(shared, grid, Span::new(now, ends.max(now))).await
+}
+
+/// Sorts the sites that a job with preferences may ask, by component; returns how.
+fn rank(
+    shared: &Shared,
+    job: &Job,
+    candidates: &mut [Vec<Placement>],
+    free: &BTreeMap<SiteName, Timeline>,
+) -> Vec<Ranking> {
+    let Some(wish) = job.reservation_wish() else {
+        return Vec::new();
+    };
+    let outlook = Outlook {
+        free,
+        scores: &shared.settings.scores,
+        now: shared.clock.now(),
+    };
+    let starts = (wish.window, wish.tolerance);
+    job.spec
+        .rank_candidates(candidates, starts, &outlook, &shared.settings.job)
+}
+
+/// Returns the sites that a job may ask, or when to look again: while some that could serve it may
+/// turn up, it waits for them, until it is too late.
+fn sites_for(
+    shared: &Shared,
+    job: &Job,
+    grid: &GridSnapshot,
+    now: Timestamp,
+) -> Result<Candidates, Timestamp> {
+    let candidates = Candidates::of(shared, job, grid);
+    // A job that can do without them goes on without.
+    let may_wait = job.claims_first() || may_change(grid, &job.owner);
+    let waits = candidates.lack_some(job, grid) && may_wait;
+    let latest = job.reservation_wish().map(|wish| wish.window.latest);
+    match latest.filter(|latest| waits && now <= *latest) {
+        Some(latest) => Err(latest + DurationMs(1)),
+        None => Ok(candidates),
+    }
+}
+
+/// Placements by component, the best site first.
+#[derive(Debug)]
+struct Candidates {
+    /// At sites that offer reservations.
+    reserved: Vec<Vec<Placement>>,
+    /// At sites that offer none, if its user lets it be claimed there.
+    unreserved: Vec<Vec<Placement>>,
+}
+
+impl Candidates {
+    fn of(shared: &Shared, job: &Job, grid: &GridSnapshot) -> Self {
+        let defaults = &shared.settings.default_policies;
+        let without = job.reservation_wish().is_some_and(|wish| wish.unreserved);
+        let indexes = (0..job.spec.components.len() as u32).map(ComponentIndex);
+        let requests = indexes.map(|index| PlacementRequest::of_one(job, index, defaults));
+        let ranked = requests.map(|request| {
+            let Some(request) = request else {
+                return (Vec::new(), Vec::new());
+            };
+            let request = shared.asked_by(Arc::new(request), &job.owner);
+            let reserved = rank_to_reserve(&request, grid);
+            // A component that a site could reserve, but takes nothing now, is not claimed
+            // elsewhere meanwhile.
+            let claimed = without && reserved.is_empty() && !could_be_reserved(&request, grid);
+            (
+                reserved,
+                if claimed {
+                    rank_unreserved(&request, grid)
+                } else {
+                    Vec::new()
+                },
+            )
+        });
+        let (reserved, unreserved) = ranked.unzip();
+        Self {
+            reserved,
+            unreserved,
+        }
+    }
+
+    /// Returns true if a component has no site now, or only sites without reservations while others
+    /// that it could go to have not answered yet.
+    fn lack_some(&self, job: &Job, grid: &GridSnapshot) -> bool {
+        let unknown = grid
+            .sites()
+            .iter()
+            .any(|site| site.grants_reservations().is_none());
+        let both = self
+            .reserved
+            .iter()
+            .zip(&self.unreserved)
+            .zip(&job.spec.components);
+        both.into_iter().any(|((reserved, unreserved), component)| {
+            let may_go_elsewhere = unknown && component.site.is_none();
+            reserved.is_empty() && (unreserved.is_empty() || may_go_elsewhere)
+        })
+    }
+}
+
+/// Returns true if some site may still turn out to offer reservations, or take placements of this
+/// owner again.
+pub(super) fn may_change(grid: &GridSnapshot, owner: &KeyName) -> bool {
+    let is_closed = |site: &GridSite| {
+        site.acceptance_of_promised() != PlacementAcceptance::Open
+            || site.ban_of(Some(owner)).is_some()
+    };
+    grid.sites()
+        .iter()
+        .any(|site: &GridSite| match site.grants_reservations() {
+            Some(grants) => grants && is_closed(site),
+            None => true,
+        })
+}
+
+impl Handler<ReservationSitesSent> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, ReservationSitesSent(job): ReservationSitesSent, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        self.seeking.told.remove(&job);
+        self.look_at_seeking_soon(ctx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::placement::{Network, SiteShape};
+    use cospan_domain::resources::Resources;
+    use cospan_domain::site::barred_owners_record::Ban;
+
+    use super::*;
+
+    #[test]
+    fn a_site_that_takes_none_of_an_owners_jobs_may_take_them_again() {
+        let [mallory, alice] = ["mallory", "alice"].map(|name| KeyName::new(name).expect("a name"));
+        let shape = SiteShape {
+            total: Resources::processors(8),
+            largest_component: Resources::processors(8),
+            labels: Default::default(),
+            queues: false,
+            queues_only: false,
+            reservations: true,
+            lanes: None,
+        };
+        let site = GridSite {
+            shape: Some(Arc::new(shape)),
+            acceptance: PlacementAcceptance::Open,
+            bans: [(mallory.clone(), Ban::Probed)].into(),
+            ..GridSite::unheard(SiteName::new("delft").expect("a name"))
+        };
+        let catalogue = Arc::new(BTreeMap::<_, BTreeSet<SiteName>>::new());
+        let network = Arc::new(Network::from_links(std::iter::empty()));
+        let grid = GridSnapshot::new([site], network, catalogue);
+        assert!(may_change(&grid, &mallory));
+        assert!(!may_change(&grid, &alice), "all is known");
+    }
+}

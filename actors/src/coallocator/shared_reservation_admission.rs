@@ -1,0 +1,267 @@
+//! Jobs that named a shared reservation: placed on what is left of it, in the order of their
+//! numbers, and past those that do not fit. They wait in no placement queue, as nothing has to be
+//! idle for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{AsyncContext, Context, Handler, SpawnHandle};
+use cospan_domain::acquisition::{Acquisition, ReservationUse};
+use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
+use cospan_domain::job::job_command::JobCommand;
+use cospan_domain::job::job_state::{Job, JobPhase};
+use cospan_domain::placed::Placement;
+use cospan_domain::placement::{GridSnapshot, place_within};
+use cospan_domain::reservation::Serial;
+use cospan_domain::resources::Resources;
+use cospan_domain::site::joint_reservation::JointReservation;
+use cospan_domain::site::shared_reservation::SharedReservation;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::coallocator_actor::CoAllocator;
+use crate::api::View;
+use crate::chaos;
+use crate::supervision::ActorKind;
+
+/// The time from the placement to the claim that the site takes in.
+const SPARE: DurationMs = DurationMs::from_secs(10);
+
+/// The place of a reservation: its site, and its number there.
+type ReservationPlace = (SiteName, Serial);
+/// Resources taken of reservations.
+type ReservationTakes = Vec<(ReservationPlace, Resources)>;
+
+/// Jobs in shared reservations.
+#[derive(Debug, Default)]
+pub(super) struct Within {
+    /// Jobs that wait, each with the time before which it is not to be placed.
+    waiting: BTreeMap<JobId, Timestamp>,
+    /// Jobs that have not ended.
+    sharing: BTreeSet<JobId>,
+    /// Jobs whose command is under way, with what they take where.
+    told: BTreeMap<JobId, ReservationTakes>,
+    wake: Option<SpawnHandle>,
+}
+
+/// A job was sent the decision.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(super) struct PlaceTold(JobId);
+
+/// The decision on a job that waits.
+enum WaitingVerdict {
+    /// The job has a place.
+    Place(ReservationTakes, Vec<Placement>),
+    /// The job will have none.
+    Fail(Arc<str>),
+    /// The job waits; at the latest until then.
+    Wait(Option<Timestamp>),
+}
+
+impl Within {
+    /// Follows a job as it stands in the view.
+    pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>) {
+        let job = job.filter(|job| job.shares().is_some() && !job.is_final());
+        match job {
+            Some(_) => drop(self.sharing.insert(id)),
+            None => drop(self.sharing.remove(&id)),
+        }
+        match job.filter(|job| job.waits_within()).map(|job| &job.phase) {
+            Some(JobPhase::Queued { not_before, .. }) => drop(self.waiting.insert(id, *not_before)),
+            Some(_) | None => drop(self.waiting.remove(&id)),
+        }
+    }
+
+    /// Returns what jobs take of a reservation, or are about to.
+    fn taken(&self, view: &View, place: &ReservationPlace) -> Resources {
+        let mut taken = Resources::default();
+        let told = self.told.values().flatten().filter(|(of, _)| of == place);
+        told.for_each(|(_, resources)| taken.add(resources));
+        let settled = self.sharing.iter().filter(|id| !self.told.contains_key(id));
+        for job in settled.filter_map(|id| view.jobs.get(id)) {
+            taken.add(&taken_by(job, place));
+        }
+        taken
+    }
+}
+
+/// Returns what a job that was placed takes of a reservation until it has ended.
+fn taken_by(job: &Job, (site, serial): &ReservationPlace) -> Resources {
+    let mut taken = Resources::default();
+    let waits = matches!(job.phase, JobPhase::Queued { .. });
+    for (index, component) in job.components.iter().enumerate().filter(|_| !waits) {
+        let promised = component.acquisition().promised();
+        let there = component
+            .placement
+            .as_ref()
+            .is_some_and(|placed| placed.site == *site);
+        if there && promised.is_some_and(|it| it.shared && it.serial == *serial) {
+            taken.add(
+                &job.resources_of(ComponentIndex(index as u32))
+                    .unwrap_or_default(),
+            );
+        }
+    }
+    taken
+}
+
+impl CoAllocator {
+    /// Places the jobs whose time has come, as far as there is room for them.
+    pub(super) fn place_sharing(&mut self, ctx: &mut Context<Self>) {
+        if self.within.waiting.is_empty() {
+            return;
+        }
+        let view = self.shared.view.load();
+        let now = self.shared.clock.now();
+        let grid = self.grid.snapshot(&self.shared);
+        let mut next: Option<Timestamp> = None;
+        let waiting: Vec<(JobId, Timestamp)> = self
+            .within
+            .waiting
+            .iter()
+            .map(|(id, time)| (*id, *time))
+            .collect();
+        for (id, not_before) in waiting {
+            let untold = !self.within.told.contains_key(&id);
+            let Some(job) = view.jobs.get(&id).filter(|_| untold) else {
+                continue;
+            };
+            let verdict = if not_before <= now {
+                self.verdict(job, &view, &grid, now)
+            } else {
+                WaitingVerdict::Wait(Some(not_before))
+            };
+            match verdict {
+                WaitingVerdict::Place(takes, placements) => {
+                    self.within.told.insert(id, takes);
+                    let command = JobCommand::Place {
+                        placements,
+                        by: None,
+                    };
+                    self.order_job(id, command, PlaceTold(id), ctx);
+                }
+                WaitingVerdict::Fail(reason) => {
+                    self.within.told.insert(id, Vec::new());
+                    let wish = job.reservation_wish();
+                    let command = JobCommand::LoseReservation { reason, wish };
+                    self.order_job(id, command, PlaceTold(id), ctx);
+                }
+                WaitingVerdict::Wait(until) => next = next.into_iter().chain(until).min(),
+            }
+        }
+        self.wake_sharing(next.map(|next| next.since(now)), ctx);
+    }
+
+    fn verdict(
+        &self,
+        job: &Job,
+        view: &View,
+        grid: &GridSnapshot,
+        now: Timestamp,
+    ) -> WaitingVerdict {
+        let Some(name) = job.shares() else {
+            return WaitingVerdict::Wait(None);
+        };
+        let group = view.shared_group(name, now);
+        let leader = group.as_ref().and_then(|group| group.leader(now));
+        let Some((group, (site, reservation))) = group.as_ref().zip(leader) else {
+            return WaitingVerdict::Fail(format!("its reservation {name} is no more").into());
+        };
+        if let Some(why) = reservation.turns_away(&job.owner, now) {
+            return WaitingVerdict::Fail(format!("its reservation {name} at {site} {why}").into());
+        }
+        let parts = || {
+            group
+                .kept(now)
+                .filter_map(|(_, part)| Some((part, part.lease()?)))
+        };
+        // A job that comes to its gate from then on does not begin before the reservation does.
+        let go_lead = self.shared.settings.job.go_lead;
+        let begins = parts()
+            .map(|(part, lease)| lease.from.max(part.start() - go_lead))
+            .max();
+        let Some((from, to)) = begins.zip(parts().map(|(_, lease)| lease.to).min()) else {
+            return WaitingVerdict::Wait(None);
+        };
+        if now < from {
+            return WaitingVerdict::Wait(Some(from));
+        }
+        if to < now + SPARE.min(reservation.wish.margin) + job.spec.wall_time {
+            // The reservation may be extended.
+            return WaitingVerdict::Wait(Some(to));
+        }
+        let left = group.kept(now).map(|(site, part)| {
+            let mut left = part.wish.resources.clone();
+            left.subtract(&self.within.taken(view, &(site.clone(), part.serial)));
+            (site.clone(), left)
+        });
+        let request = self.shared.request_of(job);
+        match place_within(&request, grid, &left.collect()) {
+            Some(placements) => promised(job, placements, group, now),
+            None => WaitingVerdict::Wait(Some(to)),
+        }
+    }
+
+    fn wake_sharing(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
+        if let Some(handle) = self.within.wake.take() {
+            ctx.cancel_future(handle);
+        }
+        self.within.wake = pause.map(|pause| {
+            ctx.run_later(Duration::from_millis(pause.0.max(5)), |this, ctx| {
+                this.within.wake = None;
+                this.place_sharing(ctx);
+            })
+        });
+    }
+}
+
+/// Places a job under the reservations that it shares, with what it takes of them.
+fn promised(
+    job: &Job,
+    placements: Vec<Placement>,
+    group: &JointReservation<'_>,
+    now: Timestamp,
+) -> WaitingVerdict {
+    let parts: BTreeMap<&SiteName, &SharedReservation> = group.kept(now).collect();
+    let uses = job.spec.uses(&placements).filter_map(|(site, used)| {
+        let serial = parts.get(&site)?.serial;
+        Some(((site, serial), used))
+    });
+    let takes = uses.collect();
+    WaitingVerdict::Place(
+        takes,
+        placements
+            .into_iter()
+            .map(|placement: Placement| {
+                let part = parts.get(&placement.site);
+                let promised = part.and_then(|part| {
+                    let serial = part.serial;
+                    let lease = part.lease()?;
+                    Some(ReservationUse {
+                        serial,
+                        from: lease.from,
+                        to: lease.to,
+                        shared: true,
+                    })
+                });
+                let acquisition = promised.map(Acquisition::Reserved).unwrap_or_default();
+                Placement {
+                    acquisition,
+                    ..placement
+                }
+            })
+            .collect(),
+    )
+}
+
+impl Handler<PlaceTold> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, PlaceTold(job): PlaceTold, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        self.within.told.remove(&job);
+        // The command may have come to nothing.
+        self.wake_sharing(Some(DurationMs(20)), ctx);
+    }
+}

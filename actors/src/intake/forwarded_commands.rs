@@ -1,0 +1,312 @@
+//! Passes commands on to the jobs and sites that they are for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cospan_domain::catalogue::file_command::Asker;
+use cospan_domain::ids::{JobId, KeyName, SiteName};
+use cospan_domain::job::job_command::{JobCommand, JobRejection};
+use cospan_domain::job::job_state::Job;
+use cospan_domain::job::spec::Priority;
+use cospan_domain::queue::{Asking, JobTraits, class_of};
+
+use super::shared_reservation_commands;
+use crate::actor_context::Shared;
+use crate::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobOutcome, SiteOrder};
+use crate::catalogue::{AddFile, RemoveFile};
+use crate::job::{JobOrder, JobSilence, not_given_up};
+use crate::site::SiteCommandMessage;
+use crate::supervision::ActorId;
+
+/// The longest time for which a command waits for an actor that is being rebuilt.
+const REBUILD_WAIT: Duration = Duration::from_secs(10);
+const REBUILD_LOOK: Duration = Duration::from_millis(20);
+
+/// Carries out any command but a submission.
+pub(super) async fn carry_out(
+    shared: Arc<Shared>,
+    by: KeyName,
+    ask: ApiRequest,
+) -> Result<ApiAnswer, ApiRefusal> {
+    match ask {
+        ApiRequest::Cancel(jobs) => {
+            let answer = on_jobs(&shared, jobs, |_| JobCommand::Cancel(by.clone())).await;
+            Ok(with_what_it_waits_for(&shared, answer?, |job: &Job| {
+                JobSilence::of(&shared, job).told(job)
+            }))
+        }
+        ApiRequest::Abandon(jobs) => {
+            let silent = |id| silent_sites(&shared, id);
+            let answer = on_jobs(&shared, jobs, |id| JobCommand::Abandon {
+                by: by.clone(),
+                silent: silent(id),
+            })
+            .await;
+            Ok(with_what_it_waits_for(&shared, answer?, |job: &Job| {
+                not_given_up(&shared, job)
+            }))
+        }
+        ApiRequest::Freeze(jobs) => {
+            on_jobs(&shared, jobs, |_| JobCommand::Freeze(by.clone())).await
+        }
+        ApiRequest::Thaw(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Thaw(by.clone())).await,
+        ApiRequest::Release(jobs) => {
+            on_jobs(&shared, jobs, |_| JobCommand::Release(by.clone())).await
+        }
+        ApiRequest::SetPriority { jobs, to, uncapped } => {
+            set_priority(&shared, jobs, to, uncapped, &by).await
+        }
+        ApiRequest::ChangeReservation { job, wish } => {
+            let command = JobCommand::ChangeReservation { wish, by };
+            on_jobs(&shared, vec![job], |_| command.clone()).await
+        }
+        ApiRequest::Site(site, order) => on_site(&shared, site, by, order).await,
+        ApiRequest::AddFile {
+            name,
+            site,
+            path,
+            replace,
+            reaches_all,
+        } => {
+            let by = Asker {
+                key: by,
+                reaches_all,
+            };
+            ask_information(
+                &shared,
+                AddFile {
+                    name,
+                    site,
+                    path,
+                    replace,
+                    by,
+                },
+            )
+            .await
+        }
+        ApiRequest::RemoveFile {
+            name,
+            site,
+            force,
+            reaches_all,
+        } => {
+            let by = Asker {
+                key: by,
+                reaches_all,
+            };
+            ask_information(
+                &shared,
+                RemoveFile {
+                    name,
+                    site,
+                    force,
+                    by,
+                },
+            )
+            .await
+        }
+        ApiRequest::Submit(_) => Err(ApiRefusal::Conflict("a submission is not an order".into())),
+    }
+}
+
+async fn ask_information<M>(shared: &Shared, message: M) -> Result<ApiAnswer, ApiRefusal>
+where
+    M: actix::Message<Result = Result<(), ApiRefusal>> + Send + 'static,
+    crate::catalogue::InformationActor: actix::Handler<M>,
+{
+    let busy = ApiRefusal::Busy { retry_after_s: 1 };
+    let information = shared
+        .actors
+        .information
+        .addr(&())
+        .ok_or_else(|| busy.clone())?;
+    information.send(message).await.map_err(|_| busy)??;
+    Ok(ApiAnswer::Done)
+}
+
+async fn on_jobs(
+    shared: &Arc<Shared>,
+    jobs: Vec<JobId>,
+    command: impl Fn(JobId) -> JobCommand,
+) -> Result<ApiAnswer, ApiRefusal> {
+    let outcomes = jobs.into_iter().map(|id| {
+        let order = order_job(shared, id, command(id));
+        async move { (id, order.await) }
+    });
+    // Side by side, so that all of them share the journal's flushes.
+    Ok(ApiAnswer::Jobs(
+        futures_util::future::join_all(outcomes).await,
+    ))
+}
+
+/// Moves each job whose own rule allows the priority. The key makes no difference, but that some
+/// keys are bound by no rule.
+async fn set_priority(
+    shared: &Arc<Shared>,
+    jobs: Vec<JobId>,
+    to: Priority,
+    uncapped: bool,
+    by: &KeyName,
+) -> Result<ApiAnswer, ApiRefusal> {
+    let outcomes = jobs.into_iter().map(|id| {
+        let refused = class_refused(shared, id, to, uncapped);
+        let order = order_job(shared, id, JobCommand::SetPriority(to, by.clone()));
+        async move {
+            match refused {
+                Some(why) => (id, JobOutcome::Refused(why)),
+                None => (id, order.await),
+            }
+        }
+    });
+    Ok(ApiAnswer::Jobs(
+        futures_util::future::join_all(outcomes).await,
+    ))
+}
+
+/// Returns why an unfinished job may not have this priority, if it may not.
+fn class_refused(shared: &Shared, id: JobId, to: Priority, uncapped: bool) -> Option<String> {
+    let view = shared.view.load();
+    let job = view.jobs.get(&id).filter(|job| !job.is_final())?;
+    let how = Asking {
+        names_none: false,
+        uncapped,
+    };
+    let job = JobTraits::of(&job.owner, &job.spec);
+    let above = class_of(to, how, &job, &shared.settings.classes).err()?;
+    Some(format!("{above}; {}", above.remedy()))
+}
+
+fn silent_sites(shared: &Shared, id: JobId) -> BTreeSet<SiteName> {
+    let view = shared.view.load();
+    let silence = view
+        .jobs
+        .get(&id)
+        .map(|job| JobSilence::of(shared, job))
+        .unwrap_or_default();
+    silence
+        .attempts
+        .into_iter()
+        .map(|silent| silent.site)
+        .collect()
+}
+
+/// Adds to the outcome of each cancelled job what it waits for, where that may take long.
+fn with_what_it_waits_for(
+    shared: &Shared,
+    answer: ApiAnswer,
+    told: impl Fn(&Job) -> Option<String>,
+) -> ApiAnswer {
+    let ApiAnswer::Jobs(outcomes) = answer else {
+        return answer;
+    };
+    let view = shared.view.load();
+    let told = outcomes.into_iter().map(|(id, outcome)| {
+        let waits = matches!(outcome, JobOutcome::Done | JobOutcome::Unchanged(_));
+        let job = view.jobs.get(&id).filter(|job| waits && !job.is_final());
+        match job.and_then(|job| told(job)) {
+            Some(told) => (id, JobOutcome::Waits(told)),
+            None => (id, outcome),
+        }
+    });
+    ApiAnswer::Jobs(told.collect())
+}
+
+async fn order_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobOutcome {
+    let deadline = tokio::time::Instant::now() + REBUILD_WAIT;
+    let mut woken = false;
+    loop {
+        let view = shared.view.load();
+        match view.jobs.get(&id) {
+            None => return JobOutcome::NotFound,
+            Some(job) if job.is_final() => {
+                return JobOutcome::Unchanged(format!("it is {}", job.phase.kind().as_str()));
+            }
+            // A held job has no actor until somebody wants something of it.
+            Some(job) if job.held.is_some() && !woken => {
+                woken = true;
+                if shared.actors.jobs.addr(&id).is_none() {
+                    shared.start(ActorId::Job(id));
+                }
+            }
+            Some(_) => {}
+        }
+        if let Some(addr) = shared.job_actor(id).await
+            && let Ok(answer) = addr.send(JobOrder(command.clone())).await
+        {
+            return outcome(answer);
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return JobOutcome::Refused("its actor is being rebuilt; try again".into());
+        }
+        tokio::time::sleep(REBUILD_LOOK).await;
+    }
+}
+
+fn outcome(answer: Result<(), JobRejection>) -> JobOutcome {
+    match answer {
+        Ok(()) => JobOutcome::Done,
+        Err(JobRejection::Impossible(why)) => JobOutcome::Refused(why.into()),
+        Err(JobRejection::AlreadySo) => JobOutcome::Unchanged("it is so already".into()),
+        Err(JobRejection::Ended) => JobOutcome::Unchanged("it has ended".into()),
+        Err(JobRejection::Stale) => {
+            JobOutcome::Refused("not possible as it stands; see `cospan show`".into())
+        }
+    }
+}
+
+async fn on_site(
+    shared: &Arc<Shared>,
+    site: SiteName,
+    by: KeyName,
+    what: SiteOrder,
+) -> Result<ApiAnswer, ApiRefusal> {
+    if !shared.sites.contains_key(&site) {
+        let known: Vec<&str> = shared.sites.keys().map(SiteName::as_str).collect();
+        let known = known.join(", ");
+        return Err(ApiRefusal::NotFound(format!(
+            "no site is called {site}; there are: {known}"
+        )));
+    }
+    let busy = ApiRefusal::Busy { retry_after_s: 1 };
+    let cluster = shared
+        .actors
+        .clusters
+        .addr(&site)
+        .ok_or_else(|| busy.clone())?;
+    let _named = shared_reservation_commands::named(shared, &what)?;
+    let what = shared_reservation_commands::completed(shared, &site, what)?;
+    let leaves = what == SiteOrder::Drain;
+    let answer = cluster
+        .send(SiteCommandMessage { by, what })
+        .await
+        .map_err(|_| busy)?;
+    match answer {
+        Ok(()) if leaves => {
+            leave_site(shared, &site).await;
+            Ok(ApiAnswer::Done)
+        }
+        Ok(()) => Ok(ApiAnswer::Done),
+        Err(rejection) => Err(ApiRefusal::Conflict(format!("site {site}: {rejection}"))),
+    }
+}
+
+/// Moves a drained site's jobs that have not begun. Those that have go on.
+async fn leave_site(shared: &Arc<Shared>, site: &SiteName) {
+    let view = shared.view.load();
+    let mut jobs: Vec<JobId> = view
+        .holdings
+        .get(site)
+        .into_iter()
+        .flat_map(|held| held.keys().map(|(job, _)| *job))
+        .collect();
+    jobs.dedup();
+    for job in jobs {
+        if let Some(addr) = shared.actors.jobs.addr(&job) {
+            // A job that cannot leave any more refuses, and stays.
+            let _ = addr
+                .send(JobOrder(JobCommand::LeaveSite(site.clone())))
+                .await;
+        }
+    }
+}

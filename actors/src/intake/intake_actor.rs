@@ -1,0 +1,157 @@
+//! The intake actor.
+
+use std::sync::Arc;
+
+use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
+use cospan_domain::units::Timestamp;
+use tokio::sync::oneshot;
+
+use super::acceptance::AcceptedRequest;
+use super::forwarded_commands;
+use super::ids::Ids;
+use super::memory_quota::KeptJobs;
+use super::submit::{KnownKeys, SubmissionRequest};
+use crate::actor_context::Shared;
+use crate::actor_registry::{Dirty, LookAgain};
+use crate::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest};
+use crate::chaos::{self, CrashPoint};
+use crate::supervision::{ActorKind, LifeGuard};
+
+pub(super) type ApiAnswerSender = oneshot::Sender<Result<ApiAnswer, ApiRefusal>>;
+
+/// A command, with the channel to the client that waits.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct IntakeCommand {
+    /// The command itself.
+    pub command: ApiCommand,
+    /// Jobs of a submission, by index, that are refused unless they were accepted before.
+    pub refused: Vec<(usize, ApiRefusal)>,
+    /// The channel for the answer.
+    pub answer: ApiAnswerSender,
+}
+
+/// The entry of every command.
+pub struct Intake {
+    pub(super) shared: Arc<Shared>,
+    pub(super) ids: Ids,
+    pub(super) known: KnownKeys,
+    /// The memory that jobs take.
+    pub(super) kept: KeptJobs,
+    /// The last time when room was sought, because there was none.
+    pub(super) sought_room_at: Timestamp,
+    /// Requests that have their ids, and go to the journal together.
+    pub(super) accepting: Vec<AcceptedRequest>,
+    /// The number of commands taken and not answered yet.
+    pub(super) under_way: usize,
+    depth: prometheus::IntGauge,
+    dirty: Dirty,
+    _guard: LifeGuard,
+}
+
+impl Intake {
+    /// Begins a new life: its knowledge is made anew from the view.
+    pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+        let view = shared.view.load();
+        let ids = Ids::new(view.next_id);
+        let known = KnownKeys::of(&view);
+        let kept = KeptJobs::of(&view);
+        let bound = shared.settings.job_memory.in_all.0.min(i64::MAX as u64);
+        shared.metrics.job_memory.limit.set(bound as i64);
+        shared.metrics.job_memory.taken.set(kept.bytes().0 as i64);
+        let depth = shared.metrics.mailbox_depth.with_label_values(&["intake"]);
+        depth.set(0);
+        Self {
+            shared,
+            ids,
+            known,
+            kept,
+            sought_room_at: Timestamp::default(),
+            accepting: Vec::new(),
+            under_way: 0,
+            depth,
+            dirty,
+            _guard: guard,
+        }
+    }
+
+    fn take(&mut self, message: IntakeCommand, ctx: &mut Context<Self>) {
+        let IntakeCommand {
+            command,
+            refused,
+            answer,
+        } = message;
+        if self.shared.is_stopping() {
+            return reply(answer, Err(ApiRefusal::Stopping));
+        }
+        if self.under_way >= self.shared.settings.intake_bound {
+            return reply(answer, Err(ApiRefusal::Busy { retry_after_s: 1 }));
+        }
+        self.under_way += 1;
+        self.depth.set(self.under_way as i64);
+        match command.what {
+            ApiRequest::Submit(submissions) => {
+                self.submit(
+                    SubmissionRequest {
+                        submissions,
+                        refused,
+                        by: command.by,
+                        answer,
+                    },
+                    ctx,
+                );
+            }
+            ask => {
+                let work = forwarded_commands::carry_out(self.shared.clone(), command.by, ask);
+                ctx.spawn(work.into_actor(self).map(move |result, this, _| {
+                    this.answer(answer, result);
+                }));
+            }
+        }
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        answer: ApiAnswerSender,
+        result: Result<ApiAnswer, ApiRefusal>,
+    ) {
+        self.under_way = self.under_way.saturating_sub(1);
+        self.depth.set(self.under_way as i64);
+        chaos::reach(CrashPoint::BeforeAnswer);
+        reply(answer, result);
+    }
+}
+
+fn reply(answer: ApiAnswerSender, result: Result<ApiAnswer, ApiRefusal>) {
+    // A client that went away gets no answer; the decision holds.
+    let _ = answer.send(result);
+}
+
+impl Actor for Intake {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(CrashPoint::Started);
+        ctx.set_mailbox_capacity(ActorKind::Intake.mailbox_bound(&self.shared.settings));
+        self.schedule_archiving(ctx);
+    }
+}
+
+impl Handler<IntakeCommand> for Intake {
+    type Result = ();
+
+    fn handle(&mut self, message: IntakeCommand, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Intake);
+        self.take(message, ctx);
+    }
+}
+
+impl Handler<LookAgain> for Intake {
+    type Result = ();
+
+    fn handle(&mut self, _: LookAgain, _: &mut Context<Self>) {
+        chaos::enter(ActorKind::Intake);
+        self.dirty.take();
+        self.archive_some();
+    }
+}

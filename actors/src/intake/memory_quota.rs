@@ -1,0 +1,172 @@
+//! The memory that jobs take, in all and by owner. A job that does not fit any more is refused
+//! before the process has no memory left.
+
+use std::collections::BTreeMap;
+use std::iter::once;
+use std::ops::{AddAssign, SubAssign};
+
+use cospan_domain::ids::KeyName;
+use cospan_domain::job::job_state::Job;
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::units::{Bytes, DurationMs};
+
+use crate::actor_settings::JobMemory;
+use crate::api::View;
+use crate::api::command::ApiRefusal;
+
+/// While memory is short, jobs go to the archive this long after their end: until then a client
+/// that repeats a submission under its name gets the same job.
+pub(super) const LEAST_KEPT: DurationMs = DurationMs::from_secs(600);
+/// The pause, in seconds, after which a client that found no room may come back.
+const RETRY_AFTER_S: u64 = 60;
+
+/// A number of jobs, and the memory that they take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct JobUsage {
+    jobs: u64,
+    bytes: u64,
+}
+
+impl JobUsage {
+    pub(super) fn of<'a>(specs: impl Iterator<Item = &'a JobSpec>) -> Self {
+        specs.fold(Self::default(), |mut all, spec| {
+            all += Self {
+                jobs: 1,
+                bytes: spec.footprint().0,
+            };
+            all
+        })
+    }
+
+    fn is_short(self, of: Bytes) -> bool {
+        self.bytes >= of.0 / 10 * 9
+    }
+}
+
+impl AddAssign for JobUsage {
+    fn add_assign(&mut self, other: Self) {
+        self.jobs += other.jobs;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+impl SubAssign for JobUsage {
+    fn sub_assign(&mut self, other: Self) {
+        self.jobs = self.jobs.saturating_sub(other.jobs);
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct KeptJobs {
+    all: JobUsage,
+    keys: BTreeMap<KeyName, JobUsage>,
+}
+
+impl KeptJobs {
+    pub(super) fn of(view: &View) -> Self {
+        let mut kept = Self::default();
+        view.jobs
+            .values()
+            .for_each(|job| kept.add(&job.owner, JobUsage::of(once(&*job.spec))));
+        kept
+    }
+
+    pub(super) fn add(&mut self, owner: &KeyName, share: JobUsage) {
+        self.all += share;
+        match self.keys.get_mut(owner) {
+            Some(own) => *own += share,
+            None => drop(self.keys.insert(owner.clone(), share)),
+        }
+    }
+
+    pub(super) fn remove(&mut self, job: &Job) {
+        let share = JobUsage::of(once(&*job.spec));
+        self.all -= share;
+        let Some(own) = self.keys.get_mut(&job.owner) else {
+            return;
+        };
+        *own -= share;
+        if own.jobs == 0 {
+            self.keys.remove(&job.owner);
+        }
+    }
+
+    /// The memory that all of them take.
+    pub(super) fn bytes(&self) -> Bytes {
+        Bytes(self.all.bytes)
+    }
+
+    /// Returns true if there is little room left for this key, or for all.
+    pub(super) fn is_short(&self, owner: &KeyName, bounds: &JobMemory) -> bool {
+        self.all.is_short(bounds.in_all) || self.share_of(owner).is_short(bounds.per_key)
+    }
+
+    fn share_of(&self, owner: &KeyName) -> JobUsage {
+        self.keys.get(owner).copied().unwrap_or_default()
+    }
+
+    /// Checks that so much more of this key fits.
+    pub(super) fn admit(
+        &self,
+        by: &KeyName,
+        more: JobUsage,
+        bounds: &JobMemory,
+    ) -> Result<(), ApiRefusal> {
+        let own = self.share_of(by);
+        let over = |share: JobUsage, bound: Bytes| share.bytes.saturating_add(more.bytes) > bound.0;
+        let what = |bound: Bytes| {
+            let jobs = more.jobs;
+            let takes = Bytes(more.bytes);
+            format!("{jobs} more would take {takes} of the {bound}")
+        };
+        let wait = "a job makes room once it is in the archive, at the latest 10 min after its end \
+                    while there is none";
+        if more.bytes > bounds.per_key.min(bounds.in_all).0 {
+            let bound = bounds.per_key.min(bounds.in_all);
+            let takes = Bytes(more.bytes);
+            let problem = format!(
+                "the {} jobs would take {takes} of memory, more than the {bound} that a key may have",
+                more.jobs
+            );
+            let remedy = "send fewer, smaller jobs, or have `limits.max_job_memory_per_key` and \
+                          `limits.max_job_memory` raised";
+            return Err(ApiRefusal::NeverRoom {
+                problem,
+                remedy: remedy.into(),
+            });
+        }
+        let (problem, remedy) = if over(own, bounds.per_key) {
+            let problem = format!(
+                "{} jobs of key {by} take {} of memory, and {} that a key may have",
+                own.jobs,
+                Bytes(own.bytes),
+                what(bounds.per_key)
+            );
+            let remedy = format!(
+                "wait until some have ended, or cancel some: {wait}; or have \
+                 `limits.max_job_memory_per_key` raised"
+            );
+            (problem, remedy)
+        } else if over(self.all, bounds.in_all) {
+            let problem = format!(
+                "{} jobs take {} of memory, and {} that there is for all jobs",
+                self.all.jobs,
+                Bytes(self.all.bytes),
+                what(bounds.in_all)
+            );
+            let remedy = format!(
+                "try again later: {wait}; or have `limits.max_job_memory` raised, \
+                 `store.keep_finished` shortened"
+            );
+            (problem, remedy)
+        } else {
+            return Ok(());
+        };
+        Err(ApiRefusal::NoRoom {
+            problem,
+            remedy,
+            retry_after_s: RETRY_AFTER_S,
+        })
+    }
+}

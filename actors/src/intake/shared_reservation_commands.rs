@@ -1,0 +1,220 @@
+//! Commands for shared reservations, as a site's record gets them.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cospan_domain::ids::{ReservationName, SiteName};
+use cospan_domain::job::job_parameters::JobParameters;
+use cospan_domain::reservation::StartWindow;
+use cospan_domain::resources::Resources;
+use cospan_domain::site::joint_reservation::MAX_PARTS;
+use cospan_domain::site::shared_reservation::SharedTerms;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use crate::actor_context::Shared;
+use crate::api::command::{ApiRefusal, SiteOrder};
+
+/// The slack for a start that is as near as this: it would have passed until the site is asked.
+const SOON: DurationMs = DurationMs::from_secs(60);
+
+/// Names of reservations that are being made: until they are in the view, nobody else sees them.
+#[derive(Debug, Default)]
+pub(crate) struct PendingNames(Mutex<BTreeSet<ReservationName>>);
+
+/// Reserves a name: nobody else makes a reservation of it meanwhile, at whatever site.
+pub(super) struct Named {
+    shared: Arc<Shared>,
+    name: ReservationName,
+}
+
+/// Takes the name of a reservation that is to be made.
+///
+/// # Errors
+///
+/// Another reservation of that name is being made.
+pub(super) fn named(shared: &Arc<Shared>, what: &SiteOrder) -> Result<Option<Named>, ApiRefusal> {
+    let SiteOrder::Reserve(wish) = what else {
+        return Ok(None);
+    };
+    let shared = shared.clone();
+    let name = wish.name.clone();
+    let mut names = shared
+        .names
+        .0
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    if !names.insert(name.clone()) {
+        let problem = format!("a reservation {name} is just being made; take another name");
+        return Err(ApiRefusal::Conflict(problem));
+    }
+    drop(names);
+    Ok(Some(Named { shared, name }))
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        self.shared
+            .names
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.name);
+    }
+}
+
+/// Completes the command with everything that the site has to know.
+///
+/// # Errors
+///
+/// There can be no such reservation there.
+pub(super) fn completed(
+    shared: &Shared,
+    site: &SiteName,
+    what: SiteOrder,
+) -> Result<SiteOrder, ApiRefusal> {
+    let SiteOrder::Reserve(wish) = what else {
+        return Ok(what);
+    };
+    let now = shared.clock.now();
+    let view = shared.view.load();
+    let name = &wish.name;
+    if let Some((elsewhere, reservation)) = view.shared_reservation(name, now)
+        && elsewhere != site
+        && !reservation.is_over(now)
+    {
+        let problem = format!("{elsewhere} has a reservation {name} already; take another name");
+        return Err(ApiRefusal::Conflict(problem));
+    }
+    let wish = as_root(shared, site, *wish)?;
+    if wish.parts.is_empty() {
+        check_part(shared, site, &wish.resources)?;
+    } else {
+        wish.parts
+            .iter()
+            .try_for_each(|(site, part)| check_part(shared, site, part))?;
+    }
+    Ok(SiteOrder::Reserve(Box::new(with_lead(
+        wish,
+        &shared.settings.job,
+        now,
+    ))))
+}
+
+/// Makes the terms of the first of several sites, whose record decides for all of them.
+fn as_root(shared: &Shared, site: &SiteName, wish: SharedTerms) -> Result<SharedTerms, ApiRefusal> {
+    let Some((first, resources)) = wish.parts.iter().next() else {
+        return Ok(wish);
+    };
+    if let Some(unknown) = wish
+        .parts
+        .keys()
+        .find(|site| !shared.sites.contains_key(*site))
+    {
+        return Err(ApiRefusal::NotFound(format!("no site is called {unknown}")));
+    }
+    if first != site {
+        return Err(ApiRefusal::Conflict(format!(
+            "the first of its sites is {first}"
+        )));
+    }
+    if wish.parts.len() > MAX_PARTS {
+        let problem = format!("a reservation is at most at {MAX_PARTS} sites; name fewer");
+        return Err(ApiRefusal::Conflict(problem));
+    }
+    let tolerance = wish
+        .tolerance
+        .min(wish.window.latest.since(wish.window.earliest).max(SOON));
+    Ok(SharedTerms {
+        resources: resources.clone(),
+        tolerance,
+        ..wish
+    })
+}
+
+/// Checks that a site could reserve so much.
+fn check_part(shared: &Shared, site: &SiteName, wanted: &Resources) -> Result<(), ApiRefusal> {
+    let shape = shared
+        .live
+        .site(site)
+        .and_then(|report| report.shape.clone());
+    let Some(shape) = shape else {
+        let problem = format!("site {site} has not answered since the server was started");
+        return Err(ApiRefusal::Conflict(problem));
+    };
+    if !shape.reservations {
+        return Err(ApiRefusal::Conflict(format!(
+            "site {site} grants no reservations"
+        )));
+    }
+    match shape.total.first_shortage(wanted) {
+        Some(shortage) => Err(ApiRefusal::Conflict(format!(
+            "site {site} is too small: it {shortage}"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Makes the reservation begin that much before the start, and end that much after the end, that
+/// whatever runs in it for as long as was asked finds the time.
+fn with_lead(wish: SharedTerms, parameters: &JobParameters, now: Timestamp) -> SharedTerms {
+    let StartWindow { earliest, latest } = wish.window;
+    let lead = parameters.reservation_lead.min(earliest.since(now));
+    let begins = (earliest - lead).max(now);
+    let latest = if begins < now + SOON {
+        (latest - lead).max(now + SOON)
+    } else {
+        latest - lead
+    };
+    let window = StartWindow::new(begins, latest);
+    // The last of several sites may begin this much later than the first.
+    let apart = if wish.parts.is_empty() {
+        DurationMs::ZERO
+    } else {
+        wish.tolerance
+    };
+    SharedTerms {
+        window,
+        lead,
+        margin: parameters.wall_margin + apart,
+        ..wish
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cospan_domain::ids::ReservationName;
+
+    fn wish(earliest: u64, latest: u64) -> SharedTerms {
+        SharedTerms {
+            name: ReservationName::new("course-1").unwrap(),
+            allowed: [].into(),
+            resources: Resources::processors(4),
+            window: StartWindow::new(Timestamp(earliest), Timestamp(latest)),
+            lead: DurationMs::ZERO,
+            length: DurationMs::from_secs(3_600),
+            margin: DurationMs::ZERO,
+            parts: [].into(),
+            tolerance: DurationMs::ZERO,
+        }
+    }
+
+    fn window(earliest: u64, latest: u64, now: u64) -> (StartWindow, DurationMs) {
+        let parameters = JobParameters::default();
+        let wish = with_lead(wish(earliest, latest), &parameters, Timestamp(now));
+        (wish.window, wish.lead)
+    }
+
+    #[test]
+    fn a_lease_begins_before_its_start_as_far_as_there_is_time_for_that() {
+        let lead = JobParameters::default().reservation_lead;
+        let hours = |hours: u64| hours * 3_600_000;
+        let (later, given) = window(hours(2), hours(3), hours(1));
+        let whole = StartWindow::new(Timestamp(hours(2)) - lead, Timestamp(hours(3)) - lead);
+        assert_eq!((later, given), (whole, lead));
+        let (at_once, none) = window(hours(1), hours(1), hours(1));
+        assert_eq!(none, DurationMs::ZERO);
+        let soon = StartWindow::new(Timestamp(hours(1)), Timestamp(hours(1)) + SOON);
+        assert_eq!(at_once, soon, "until the site is asked, it is later");
+    }
+}

@@ -1,0 +1,376 @@
+//! The job actor: the durable step, its inbox, and its timer.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle,
+    WrapFuture,
+};
+use cospan_domain::ids::SiteName;
+use cospan_domain::job::JobMachine;
+use cospan_domain::job::job_command::{ExternalState, JobCommand, JobRejection};
+use cospan_domain::job::job_due::{self, JobEffect};
+use cospan_domain::job::job_state::{Job, JobPhase};
+use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::reservation::Serial;
+use cospan_domain::units::{DurationMs, Timestamp};
+use tokio::sync::oneshot;
+use tracing::debug;
+
+use super::retry_pause::Again;
+use super::{job_effects, job_external_state};
+use crate::actor_context::Shared;
+use crate::actor_registry::{Dirty, LookAgain};
+use crate::chaos::{self, CrashPoint};
+use crate::durable_steps::{DecidedStep, Steps};
+use crate::journal::{Append, AppendError, JournalChange};
+use crate::supervision::{ActorKind, LifeGuard};
+
+/// A command for a job, answered once everything that follows from it is durable.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), JobRejection>")]
+pub struct JobOrder(pub JobCommand);
+
+/// A site does not have a reservation of the job any more. Nobody waits for what follows.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct LeaseGone {
+    /// The site.
+    pub site: SiteName,
+    /// The serial of the reservation.
+    pub serial: Serial,
+}
+
+/// The actor of one unfinished job.
+pub struct JobActor {
+    pub(super) shared: Arc<Shared>,
+    steps: Steps<JobMachine>,
+    rebuilt: bool,
+    dirty: Dirty,
+    /// Effects under way; at most one for each component, so that an answer never overtakes a later
+    /// request.
+    under_way: BTreeSet<JobEffect>,
+    again: Again,
+    wake: Option<(Timestamp, SpawnHandle)>,
+    /// The last change was more than the store takes.
+    unfit: bool,
+    guard: LifeGuard,
+}
+
+impl JobActor {
+    /// Begins a new life. `rebuilt` if there may have been one before, in this process or another:
+    /// what was under way then may or may not have happened.
+    pub fn new(
+        shared: Arc<Shared>,
+        job: Arc<Job>,
+        rebuilt: bool,
+        dirty: Dirty,
+        guard: LifeGuard,
+    ) -> Self {
+        Self {
+            shared,
+            steps: Steps::new(job),
+            rebuilt,
+            dirty,
+            under_way: BTreeSet::new(),
+            again: Again::default(),
+            wake: None,
+            unfit: false,
+            guard,
+        }
+    }
+
+    pub(super) fn job(&self) -> &Arc<Job> {
+        self.steps.state()
+    }
+
+    fn turn(&mut self, ctx: &mut Context<Self>) {
+        if self.steps.is_writing() {
+            return;
+        }
+        let now = self.shared.clock.now();
+        let step = self.steps.decide(&self.shared.settings.job, now);
+        chaos::reach(CrashPoint::Decided);
+        match step {
+            Some(step) => self.write(step, ctx),
+            None => self.perform_due(ctx),
+        }
+    }
+
+    fn write(&mut self, step: DecidedStep<JobMachine>, ctx: &mut Context<Self>) {
+        let (mut next, events, answers) = step.into_parts();
+        next.revision += 1;
+        let next = Arc::new(next);
+        for event in &events {
+            debug!(job = %next.id, event = event.what.name(), "decided");
+        }
+        // An observation of an attempt that came before the record stood as it does now, or while
+        // the job was held, counted for nothing then, and is not repeated: so look once more after
+        // this.
+        let released = self.job().held.is_some() && next.held.is_none();
+        let looks_again = released || runs_differ(self.job(), &next);
+        let kinds = chaos::effects_of(&next, self.shared.clock.now());
+        chaos::reach_each(&kinds, CrashPoint::BeforeJournal);
+        let change = JournalChange::Job {
+            old: self.job().clone(),
+            new: next.clone(),
+            events,
+        };
+        let append = self.shared.journal().send(Append(change));
+        let done = append
+            .into_actor(self)
+            .map(move |result, this, ctx| match result {
+                Ok(Ok(_)) => {
+                    chaos::reach_each(&kinds, CrashPoint::AfterJournal);
+                    chaos::reach(CrashPoint::BeforeAnswer);
+                    this.steps.committed(next, answers);
+                    this.unfit = false;
+                    if looks_again && !this.job().is_final() {
+                        this.dirty.owe();
+                    }
+                    if bug(Bug::PerformTwice) {
+                        this.perform_due(ctx);
+                    }
+                    this.go_on(ctx);
+                }
+                Ok(Err(AppendError::Conflict)) => this.reload(ctx),
+                Ok(Err(AppendError::Unfit(problem))) => this.hold_unfit(&problem, ctx),
+                // The process is ending; nothing more may be decided.
+                Ok(Err(AppendError::Stopped)) | Err(_) => {}
+            });
+        ctx.spawn(done);
+    }
+
+    /// Loads the record anew, which changed without us: never overwrite it.
+    fn reload(&mut self, ctx: &mut Context<Self>) {
+        let job = self.shared.view.load().jobs.get(&self.job().id).cloned();
+        let job = job.unwrap_or_else(|| self.job().clone());
+        self.steps.reloaded(job);
+        self.go_on(ctx);
+    }
+
+    /// Holds a job whose change does not fit the store, with the reason. The same change would
+    /// otherwise be decided again and again.
+    fn hold_unfit(&mut self, problem: &str, ctx: &mut Context<Self>) {
+        self.steps.reloaded(self.job().clone());
+        self.steps.drop_commands();
+        if self.job().held.is_none() && !std::mem::replace(&mut self.unfit, true) {
+            let reason = format!("{problem}; `cospan cancel` it, and submit it in smaller parts");
+            self.steps.push(JobCommand::Hold(reason.into()), None);
+            self.turn(ctx);
+        }
+    }
+
+    /// Takes up what came in while a write was under way, and only then does what is due: the
+    /// outcome of an effect may be among it, and the effect must not be done twice. The state
+    /// outside is looked at only after that, in the light of the decisions: a claim may have sent a
+    /// component elsewhere, where its input is not yet.
+    fn go_on(&mut self, ctx: &mut Context<Self>) {
+        let looks_first = bug(Bug::LookFirst) && self.dirty.owed();
+        if !looks_first && (self.steps.has_commands() || !self.dirty.owed()) {
+            self.turn(ctx);
+        }
+        if !self.steps.is_writing() && self.dirty.owed() && !self.job().is_final() {
+            self.look(ctx);
+        }
+    }
+
+    /// Performs the effects that are due. Start, restart, hint and timer all run this line.
+    pub(super) fn perform_due(&mut self, ctx: &mut Context<Self>) {
+        if self.job().is_final() {
+            self.retire(ctx);
+            return;
+        }
+        let now = self.shared.clock.now();
+        let mut due = job_due::due(self.job(), now);
+        if let Some(noted) = self.steps.noted() {
+            let still_due = job_due::due(noted, now);
+            due.retain(|effect| still_due.contains(effect));
+        }
+        self.again.keep(&due);
+        for effect in due {
+            let waits = self.again.waits(&effect, now);
+            let busy = self
+                .under_way
+                .iter()
+                .any(|other| other.component == effect.component);
+            if !waits && !busy && job_effects::perform(self, &effect, ctx) {
+                self.under_way.insert(effect);
+            }
+        }
+        self.set_wake(now, ctx);
+    }
+
+    /// Takes in the result of an effect; `command` records its outcome, if it has one yet.
+    pub(super) fn effect_done(
+        &mut self,
+        effect: &JobEffect,
+        command: Option<JobCommand>,
+        again_after: DurationMs,
+        ctx: &mut Context<Self>,
+    ) {
+        self.under_way.remove(effect);
+        self.again
+            .put_off(effect, again_after, self.shared.clock.now());
+        match command {
+            Some(command) if may_wait(&command, self.job()) => {
+                let now = self.shared.clock.now();
+                self.steps.note(command, &self.shared.settings.job, now);
+            }
+            Some(command) => {
+                self.steps.push(command, None);
+                return self.turn(ctx);
+            }
+            None => {}
+        }
+        if !self.steps.is_writing() {
+            self.perform_due(ctx);
+        }
+    }
+
+    fn retire(&mut self, ctx: &mut Context<Self>) {
+        self.guard.disarm();
+        let id = self.job().id;
+        self.shared.actors.jobs.leave(&id);
+        ctx.stop();
+    }
+
+    fn set_wake(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
+        let state = job_due::next_wake(self.job(), &self.shared.settings.job, now);
+        let silent = job_external_state::next_wake(&self.shared, self.job());
+        let again = self.again.next(now);
+        // While a claim is awaited, the claim timer wakes us; see the claimer.
+        let state = match self.job().phase {
+            JobPhase::Placed { .. } => self.job().announced_at(&self.shared.settings.job),
+            _ => state,
+        };
+        let next = [state, silent, again].into_iter().flatten().min();
+        if self.wake.as_ref().map(|(time, _)| *time) == next {
+            return;
+        }
+        if let Some((_, handle)) = self.wake.take() {
+            ctx.cancel_future(handle);
+        }
+        if let Some(time) = next {
+            // Never a busy loop, even when a deadline has passed.
+            let pause = Duration::from_millis(time.since(now).0.max(5));
+            let handle = ctx.run_later(pause, |this, ctx| {
+                this.wake = None;
+                this.look_by_clock(ctx);
+            });
+            self.wake = Some((time, handle));
+        }
+    }
+
+    /// Looks at sites' reports and at copies.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        if self.takes_in() {
+            self.turn(ctx);
+        }
+    }
+
+    /// Looks at them, and decides everything for which the time has come.
+    fn look_by_clock(&mut self, ctx: &mut Context<Self>) {
+        if self.takes_in() {
+            self.steps
+                .push(JobCommand::Look(ExternalState::default()), None);
+            self.turn(ctx);
+        }
+    }
+
+    /// Takes in the state outside. Returns false while that would be decided on the old state, and
+    /// has to come later.
+    fn takes_in(&mut self) -> bool {
+        self.dirty.take();
+        if self.steps.is_writing() {
+            if !bug(Bug::ForgetLook) {
+                self.dirty.owe();
+            }
+            return false;
+        }
+        for command in job_external_state::commands(&self.shared, self.job()) {
+            self.steps.push(command, None);
+        }
+        true
+    }
+
+    pub(super) fn site_of(&self, effect: &JobEffect) -> Option<SiteName> {
+        let component = self.job().components.get(effect.component.0 as usize)?;
+        component
+            .placement
+            .as_ref()
+            .map(|placement| placement.site.clone())
+    }
+}
+
+/// Returns true if an answer need not be durable before its job's next change: nothing is to be
+/// done after a gate has opened at the common start until its payload is seen, or missed.
+fn may_wait(command: &JobCommand, job: &Job) -> bool {
+    matches!(command, JobCommand::GateAnswered { open: true, .. })
+        && matches!(job.phase, JobPhase::Starting { .. })
+}
+
+fn runs_differ(old: &Job, new: &Job) -> bool {
+    old.components.len() != new.components.len()
+        || old
+            .components
+            .iter()
+            .zip(&new.components)
+            .any(|(old, new)| old.run != new.run || old.restart != new.restart)
+}
+
+impl Actor for JobActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(CrashPoint::Started);
+        ctx.set_mailbox_capacity(ActorKind::Job.mailbox_bound(&self.shared.settings));
+        if self.rebuilt {
+            let settle = job_effects::settle_times(self);
+            self.steps.push(JobCommand::Recover { settle }, None);
+            for command in job_external_state::commands(&self.shared, self.job()) {
+                self.steps.push(command, None);
+            }
+            self.turn(ctx);
+        } else {
+            self.perform_due(ctx);
+        }
+    }
+}
+
+impl Handler<LookAgain> for JobActor {
+    type Result = ();
+
+    fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Job);
+        self.look(ctx);
+    }
+}
+
+impl Handler<LeaseGone> for JobActor {
+    type Result = ();
+
+    fn handle(&mut self, LeaseGone { site, serial }: LeaseGone, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Job);
+        self.steps
+            .push(JobCommand::ReservationGone { site, serial }, None);
+        self.turn(ctx);
+    }
+}
+
+impl Handler<JobOrder> for JobActor {
+    type Result = actix::ResponseFuture<Result<(), JobRejection>>;
+
+    fn handle(&mut self, message: JobOrder, ctx: &mut Context<Self>) -> Self::Result {
+        chaos::enter(ActorKind::Job);
+        let (reply, answer) = oneshot::channel();
+        self.steps.push(message.0, Some(reply));
+        self.turn(ctx);
+        if !self.steps.is_writing() && self.dirty.owed() {
+            self.look(ctx);
+        }
+        Box::pin(async move { answer.await.unwrap_or(Err(JobRejection::Stale)) })
+    }
+}

@@ -1,0 +1,658 @@
+//! Has sites carry out the effects that are due for a job.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::content::Chunk;
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, SiteName};
+use cospan_domain::job::decide::is_last_absence;
+use cospan_domain::job::job_command::{JobCommand, Sighting, SiteTimes, SubmitAnswer};
+use cospan_domain::job::job_due::{EffectKind, JobEffect, charge_of};
+use cospan_domain::job::job_state::{AttemptState, Component, Job};
+use cospan_domain::job::spec::{Collect, ComponentSpec, Input};
+use cospan_domain::placed::Placement;
+use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::runner::Launch;
+use cospan_domain::site::failure::FailureClass;
+use cospan_domain::site::site_command::SiteRejection;
+use cospan_domain::site::site_state::{AttemptId, Breaker, SiteRecord};
+use cospan_domain::transfer::file_place::FilePlace;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{
+    CallKind, GateDecision, GateState, Go, Observation, Peer, SiteError, SubmitRequest, Submitted,
+    TagLookup,
+};
+
+use super::job_actor::JobActor;
+use super::reservation_calls;
+use crate::catalogue::RegisterOutput;
+use crate::chaos::{self, CrashPoint};
+use crate::coallocator::may_try_out;
+use crate::site::{AskAdmission, Call, ErrorCharge};
+
+/// The pause before an effect that failed is tried again, at first; see [`super::retry_pause`].
+pub(super) const RETRY: DurationMs = DurationMs(1_000);
+/// The pause before an attempt that is still there is asked again to end, at first.
+const END_AGAIN: DurationMs = DurationMs(5_000);
+
+/// The variable with the chunks that a component reads.
+const CHUNKS: &str = "COSPAN_CHUNKS";
+
+type EffectOutcome = (Option<JobCommand>, DurationMs);
+pub(super) type PendingEffect = futures_util::future::BoxFuture<'static, EffectOutcome>;
+
+/// Starts an effect. Returns false if it must wait for something that will make the job look again.
+pub(super) fn perform(
+    actor: &mut JobActor,
+    effect: &JobEffect,
+    ctx: &mut Context<JobActor>,
+) -> bool {
+    let Some(pending) = pending(actor, effect) else {
+        return false;
+    };
+    chaos::reach_for(effect.kind.name(), CrashPoint::BeforeEffect);
+    let effect = effect.clone();
+    let done = pending
+        .into_actor(actor)
+        .map(move |(command, again), actor, ctx| {
+            chaos::reach_for(effect.kind.name(), CrashPoint::AfterEffect);
+            actor.effect_done(&effect, command, again, ctx);
+        });
+    ctx.spawn(done);
+    true
+}
+
+fn pending(actor: &JobActor, effect: &JobEffect) -> Option<PendingEffect> {
+    match effect.kind {
+        EffectKind::Submit => Some(submit(actor, effect)),
+        EffectKind::Withdraw => Some(withdraw(effect)),
+        EffectKind::LookUp => Some(look_up(actor, effect)),
+        EffectKind::OpenGate => Some(open_gate(actor, effect)),
+        EffectKind::End => Some(end(actor, effect)),
+        EffectKind::RecordCharge => Some(record_charge(actor, effect)),
+        EffectKind::ReadOutput(output) => Some(read_output(actor, effect, output)),
+        EffectKind::RegisterOutput(output) => register_output(actor, effect, output),
+        EffectKind::Reserve => reservation_calls::ask(actor),
+    }
+}
+
+fn tag(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
+    let attempt = if bug(Bug::DropAttempt) {
+        Attempt(1)
+    } else {
+        effect.attempt
+    };
+    actor
+        .job()
+        .tag_of(actor.shared.instance, effect.component, attempt)
+}
+
+/// Makes one call to the site of the effect's component, through the site's actor.
+fn call<T: Send + 'static>(
+    actor: &JobActor,
+    effect: &JobEffect,
+    call: Call<T>,
+) -> futures_util::future::BoxFuture<'static, Result<T, SiteError>> {
+    call_at(actor, actor.site_of(effect).as_ref(), call)
+}
+
+/// Makes one call to a site, through its actor.
+pub(super) fn call_at<T: Send + 'static>(
+    actor: &JobActor,
+    site: Option<&SiteName>,
+    call: Call<T>,
+) -> futures_util::future::BoxFuture<'static, Result<T, SiteError>> {
+    let cluster = site.and_then(|site| actor.shared.actors.clusters.addr(site));
+    Box::pin(async move {
+        chaos::reach(CrashPoint::SpawnedFuture);
+        match cluster {
+            None => Err(SiteError::NotSent(
+                "the site is not served at the moment".into(),
+            )),
+            Some(cluster) => match cluster.send(call).await {
+                Ok(result) => result,
+                Err(error) => Err(SiteError::OutcomeUnknown(format!(
+                    "its actor died: {error}"
+                ))),
+            },
+        }
+    })
+}
+
+/// Returns how long a submission to each component's site may still take effect.
+pub(super) fn settle_times(actor: &JobActor) -> Vec<DurationMs> {
+    let settle = |site: &SiteName| actor.shared.settle(site);
+    let site = |c: &cospan_domain::job::job_state::Component| {
+        c.placement.as_ref().map(|p| settle(&p.site))
+    };
+    actor
+        .job()
+        .components
+        .iter()
+        .map(|c| site(c).unwrap_or_default())
+        .collect()
+}
+
+fn submit(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
+    let component = effect.component;
+    let attempt = effect.attempt;
+    let settle = actor
+        .site_of(effect)
+        .map(|site| actor.shared.settle(&site))
+        .unwrap_or_default();
+    let order = order(actor, effect);
+    let processors = order.resources.processors;
+    let shared = actor.shared.clone();
+    let site = actor.site_of(effect);
+    let admission = admission(actor, effect);
+    let answer = call(
+        actor,
+        effect,
+        Call::new(CallKind::Submit, move |site| {
+            Box::pin(async move { site.submit(&order).await })
+        }),
+    );
+    Box::pin(async move {
+        if let Err(answer) = admission.await {
+            let command = JobCommand::SubmitAnswered {
+                component,
+                attempt,
+                answer,
+            };
+            return (Some(command), DurationMs::ZERO);
+        }
+        let answer = match answer.await {
+            Ok(Submitted { lrm_id }) => SubmitAnswer::Accepted(lrm_id),
+            Err(SiteError::Refused(detail)) => SubmitAnswer::Refused(detail.into()),
+            Err(SiteError::Unfit(detail)) => SubmitAnswer::Unfit(detail.into()),
+            Err(SiteError::NotSent(detail)) => SubmitAnswer::NotSent(detail.into()),
+            // A state of the site, and no error: jobs wait until somebody mends it.
+            Err(SiteError::LockedOut(detail) | SiteError::OutOfOrder(detail)) => {
+                SubmitAnswer::Full(detail.into())
+            }
+            Err(SiteError::SiteFull(detail)) => {
+                // Noted at once, before anybody places on what the site is believed to have.
+                if let Some(site) = &site {
+                    shared.live.refuse(site, processors, shared.clock.now());
+                }
+                SubmitAnswer::Full(detail.into())
+            }
+            Err(SiteError::OutcomeUnknown(detail)) if bug(Bug::RetryBlind) => {
+                SubmitAnswer::NotSent(detail.into())
+            }
+            Err(SiteError::OutcomeUnknown(_)) => SubmitAnswer::Unknown(settle),
+        };
+        (
+            Some(JobCommand::SubmitAnswered {
+                component,
+                attempt,
+                answer,
+            }),
+            DurationMs::ZERO,
+        )
+    })
+}
+
+/// Asks the site to admit an attempt: while the site is probed, only a few are let through, and
+/// none of a barred owner.
+fn admission(
+    actor: &JobActor,
+    effect: &JobEffect,
+) -> futures_util::future::BoxFuture<'static, Result<(), SubmitAnswer>> {
+    let shared = actor.shared.clone();
+    let site = actor.site_of(effect);
+    let attempt = AttemptId {
+        job: actor.job().id,
+        component: effect.component,
+        attempt: effect.attempt,
+    };
+    let job = actor.job().clone();
+    Box::pin(async move {
+        let Some(site) = site else { return Ok(()) };
+        let record = shared.view.load().sites.get(&site).cloned();
+        let owner = job.owner.clone();
+        let now = shared.clock.now();
+        if record.is_none_or(|record: Arc<SiteRecord>| {
+            record.breaker == Breaker::Closed && record.ban_of(&owner, now).is_none()
+        }) {
+            return Ok(());
+        }
+        let may_probe = may_try_out(&shared, &job, attempt.component, &site);
+        let cluster = shared.actors.clusters.addr(&site);
+        let full = |why: String| SubmitAnswer::Full(why.into());
+        let cluster = cluster.ok_or("the site is not served at the moment");
+        let cluster = cluster.map_err(|why| full(why.to_owned()))?;
+        let admitted = cluster
+            .send(AskAdmission {
+                attempt,
+                owner,
+                may_probe,
+            })
+            .await;
+        admitted
+            .map_err(|error| full(error.to_string()))?
+            .map_err(|rejection| match rejection {
+                SiteRejection::Banned(ban) => SubmitAnswer::Barred(ban.to_string().into()),
+                other => full(other.to_string()),
+            })
+    })
+}
+
+/// Withdraws a submission. It is due only while nothing of the component is under way, and a
+/// rebuild has made every earlier submission uncertain: so it never left.
+fn withdraw(effect: &JobEffect) -> PendingEffect {
+    let component = effect.component;
+    let attempt = effect.attempt;
+    let answer = SubmitAnswer::NotSent("withdrawn before it was submitted".into());
+    let command = JobCommand::SubmitAnswered {
+        component,
+        attempt,
+        answer,
+    };
+    Box::pin(async move { (Some(command), DurationMs::ZERO) })
+}
+
+/// Lists the chunks that a component reads, by position of its input.
+fn chunks(job: &Job, index: ComponentIndex) -> BTreeMap<usize, Chunk> {
+    let Some(spec) = job.spec_of(index) else {
+        return BTreeMap::new();
+    };
+    let placements: Vec<Placement> = job
+        .components
+        .iter()
+        .filter_map(|component| component.placement.clone())
+        .collect();
+    let chunk = |input| job.spec.chunk(index.0 as usize, input, &placements);
+    let inputs = spec.inputs.iter().enumerate();
+    inputs
+        .filter_map(|(at, input)| Some((at, chunk(input)?)))
+        .collect()
+}
+
+/// Describes its chunks to a component: a line for each with offset, length, size of the whole
+/// file, and path.
+fn described(spec: &ComponentSpec, chunks: &BTreeMap<usize, Chunk>) -> Arc<str> {
+    chunks
+        .iter()
+        .map(|(at, chunk): (&usize, &Chunk)| {
+            let path = spec
+                .inputs
+                .get(*at)
+                .map(|input| input.path.as_str())
+                .unwrap_or_default();
+            format!(
+                "{} {} {} {path}",
+                chunk.offset.0, chunk.length.0, chunk.of.size.0
+            )
+        })
+        .collect::<Vec<_>>()
+        .join("\n")
+        .into()
+}
+
+fn order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
+    let job = actor.job();
+    let spec = job
+        .spec_of(effect.component)
+        .unwrap_or(&job.spec.components[0]);
+    let site = actor.site_of(effect);
+    let labels = site
+        .as_ref()
+        .map(|site| actor.shared.labels(site))
+        .unwrap_or_default();
+    // Placed before it is submitted, so that it has a site; see `place` in domain.
+    let launch = site.and_then(|site| Launch::of(job, effect.component, &site, &labels));
+    let mut launch = launch.unwrap_or_else(|| Launch::plain(spec));
+    let chunks = chunks(job, effect.component);
+    if !chunks.is_empty() {
+        launch.set(CHUNKS, described(spec, &chunks));
+    }
+    let named = |index: usize, input: &Input| match chunks.get(&index) {
+        Some(chunk) => Some(chunk.content()),
+        None => input.file.bound,
+    };
+    let inputs = spec.inputs.iter().enumerate();
+    let inputs = inputs.filter_map(|(index, i)| Some((named(index, i)?, i.path.clone())));
+    let inputs = inputs.collect();
+    let Launch {
+        at_site,
+        earlier,
+        lists_hosts,
+    } = launch;
+    let staged = at_site.program.executable.content();
+    let tag = tag(actor, effect);
+    let component = job.components.get(effect.component.0 as usize);
+    let now = actor.shared.clock.now();
+    let acquisition = component.map(Component::acquisition).unwrap_or_default();
+    let promised = acquisition.promised();
+    // The time left of a reservation beside the wall time; see `lease_length`.
+    let hold_max = match promised.filter(|promised| !promised.shared) {
+        Some(promised) => promised.to.since(now + job.wall_time()),
+        None => {
+            let parameters = &actor.shared.settings.job;
+            acquisition.wrapper_hold(job.claim_limits(parameters), parameters.hold_slack)
+        }
+    };
+    let reservation = promised.map(|promised| promised.tag(actor.shared.instance, job.id));
+    let not_before = component.and_then(|component| component.not_before);
+    let begin_in = not_before.map(|at| at.since(now)).unwrap_or_default();
+    SubmitRequest {
+        tag,
+        round: job.round,
+        epoch: actor.shared.epoch,
+        resources: job.resources_of(effect.component).unwrap_or_default(),
+        program: at_site.program,
+        staged_executable: staged.map(|content| content.digest),
+        inputs,
+        outputs: spec
+            .outputs
+            .iter()
+            .map(|output| output.path.clone())
+            .collect(),
+        lrm_options: at_site.lrm_options,
+        reservation,
+        begin_in,
+        hold_max,
+        wall_time: job.wall_time(),
+        warning: job.spec.run.warning,
+        earlier: earlier.map(|a| job.tag_of(actor.shared.instance, effect.component, a)),
+        lists_hosts,
+        name: job.spec.name.clone(),
+    }
+}
+
+fn look_up(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
+    let component = effect.component;
+    let attempt = effect.attempt;
+    let tag = tag(actor, effect);
+    let interval = actor.shared.settings.job.look_up_interval;
+    // By our clock, as everything that is compared with it.
+    let asked_at = actor.shared.clock.now();
+    let run = actor
+        .job()
+        .components
+        .get(component.0 as usize)
+        .map(|component| &component.run);
+    let closes = run.is_some_and(|run| is_last_absence(run, asked_at));
+    let found = call(
+        actor,
+        effect,
+        Call::new(CallKind::FindByTag, move |site| {
+            Box::pin(async move {
+                let lookup = site.find_by_tag(tag).await?;
+                if closes && lookup.found.is_empty() && !bug(Bug::RenewUnclosed) {
+                    site.decide_gate(tag, &GateDecision::Void).await?;
+                }
+                // Keep one, withdraw the rest.
+                for extra in lookup.found.iter().skip(1) {
+                    site.withdraw(tag, &extra.lrm_id).await?;
+                }
+                Ok(lookup)
+            })
+        }),
+    );
+    Box::pin(async move {
+        match found.await {
+            Ok(TagLookup { found, .. }) => {
+                let found = found.into_iter().next().map(|found| found.lrm_id);
+                let command = JobCommand::LookUpAnswered {
+                    component,
+                    attempt,
+                    asked_at,
+                    found,
+                };
+                (Some(command), DurationMs::ZERO)
+            }
+            Err(_) => (None, interval),
+        }
+    })
+}
+
+fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
+    let component = effect.component;
+    let attempt = effect.attempt;
+    let tag = tag(actor, effect);
+    let decision = GateDecision::Go(go(actor, effect));
+    let decided = call(
+        actor,
+        effect,
+        Call::new(CallKind::DecideGate, move |site| {
+            Box::pin(async move { site.decide_gate(tag, &decision).await })
+        }),
+    );
+    Box::pin(async move {
+        match decided.await {
+            Ok(state) => {
+                let open = state == GateState::Opened;
+                (
+                    Some(JobCommand::GateAnswered {
+                        component,
+                        attempt,
+                        open,
+                    }),
+                    RETRY,
+                )
+            }
+            Err(_) if bug(Bug::SilentGateIsClosed) => (
+                Some(JobCommand::GateAnswered {
+                    component,
+                    attempt,
+                    open: false,
+                }),
+                RETRY,
+            ),
+            Err(_) => (None, RETRY),
+        }
+    })
+}
+
+fn go(actor: &JobActor, effect: &JobEffect) -> Go {
+    let job = actor.job();
+    let host = |run: &AttemptState| match run {
+        AttemptState::AtGate { host, .. }
+        | AttemptState::Opened { host, .. }
+        | AttemptState::Running { host, .. } => host.to_string(),
+        // A component that is over, or not there yet again, has a place in the list all the same.
+        _ => "-".to_owned(),
+    };
+    let peers = job.indexed().filter_map(|(index, c)| {
+        Some(Peer {
+            attempt: if bug(Bug::StalePeers) {
+                Attempt(c.attempt.0 - 1)
+            } else {
+                c.attempt
+            },
+            site: c.placement.as_ref()?.site.clone(),
+            host: host(&c.run),
+            processors: job.processors_of(index),
+        })
+    });
+    Go {
+        round: job.round,
+        epoch: actor.shared.epoch,
+        start_at: job.begins_at(effect.component).unwrap_or_default(),
+        start_by: start_by(actor, effect),
+        rank: effect.component,
+        peers: peers.collect(),
+    }
+}
+
+/// Returns the last moment at which the payload may begin, by its site's clock. For a common start
+/// it was fixed with the decision; a component that is restarted alone has as long from now.
+fn start_by(actor: &JobActor, effect: &JobEffect) -> Timestamp {
+    let component = actor.job().components.get(effect.component.0 as usize);
+    let clock = component.and_then(|component| match component.run {
+        AttemptState::AtGate { clock, .. } => clock,
+        _ => None,
+    });
+    component
+        .and_then(|component| component.start_by)
+        .unwrap_or_else(|| {
+            actor.shared.clock.now()
+                + actor.shared.settings.job.go_grace
+                + clock.unwrap_or_default()
+        })
+}
+
+fn end(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
+    if bug(Bug::ForgetEnd) {
+        return Box::pin(async { (None, END_AGAIN) });
+    }
+    let tag = tag(actor, effect);
+    let component = actor.job().components.get(effect.component.0 as usize);
+    let lrm_id = component.and_then(|c| c.run.lrm_id().cloned());
+    let ended = call(
+        actor,
+        effect,
+        Call::new(CallKind::Cancel, move |site| {
+            Box::pin(async move {
+                // Void first: a late payload finds its gate shut.
+                let gate = site.decide_gate(tag, &GateDecision::Void).await?;
+                site.cancel(tag, lrm_id.as_ref()).await.map(|()| gate)
+            })
+        }),
+    );
+    let shared = actor.shared.clone();
+    let site = actor.site_of(effect);
+    let component = effect.component;
+    let attempt = effect.attempt;
+    Box::pin(async move {
+        let gate = ended.await;
+        let Some(site) = site else {
+            return (None, RETRY);
+        };
+        shared.actors.clusters.look(&site);
+        let Ok(gate) = gate else { return (None, RETRY) };
+        // A site that does not show the attempt has nothing more to report: shut is as good as seen
+        // shut.
+        let report = shared.live.site(&site);
+        let seen = report
+            .as_ref()
+            .and_then(|report| report.observed.attempts.get(&tag));
+        let absent = seen.is_some_and(|observation| *observation == Observation::Absent);
+        let asked_at = shared.clock.now();
+        let times = SiteTimes::default();
+        let sighting = Sighting::Void;
+        let over = JobCommand::AttemptObserved {
+            component,
+            attempt,
+            asked_at,
+            times,
+            sighting,
+        };
+        (
+            (absent && gate == GateState::Voided).then_some(over),
+            END_AGAIN,
+        )
+    })
+}
+
+fn record_charge(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
+    let component = effect.component;
+    let charge = charge_of(actor.job(), component).cloned();
+    let job = actor.job().id;
+    let owner = actor.job().owner.clone();
+    let address = |site: &SiteName| actor.shared.actors.clusters.addr(site);
+    let cluster = charge.as_ref().and_then(|charge| address(&charge.site));
+    let served = charge
+        .as_ref()
+        .is_some_and(|c| actor.shared.sites.contains_key(&c.site));
+    Box::pin(async move {
+        let Some(charge) = charge else {
+            return (None, RETRY);
+        };
+        let attempt = charge.attempt;
+        let recorded = JobCommand::ChargeRecorded { component, attempt };
+        let attempt = AttemptId {
+            job,
+            component,
+            attempt,
+        };
+        let class = FailureClass::Site;
+        let message = ErrorCharge {
+            attempt,
+            owner,
+            class,
+            detail: charge.detail,
+        };
+        match cluster {
+            // A site that left the configuration has no record to charge.
+            None if !served => (Some(recorded), RETRY),
+            _ if bug(Bug::ForgetCharge) => (Some(recorded), RETRY),
+            None => (None, RETRY),
+            Some(cluster) => match cluster.send(message).await {
+                Ok(Ok(())) => (Some(recorded), RETRY),
+                Ok(Err(_)) | Err(_) => (None, RETRY),
+            },
+        }
+    })
+}
+
+/// The most characters in the job's record of why an output cannot be kept.
+const WHY_MAX: usize = 500;
+
+fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> PendingEffect {
+    let component = effect.component;
+    let spec = actor.job().spec_of(component);
+    let path = spec
+        .and_then(|spec| spec.outputs.get(output as usize))
+        .map(|o| o.path.clone());
+    let tag = tag(actor, effect);
+    let inspected = call(
+        actor,
+        effect,
+        Call::new(CallKind::Inspect, move |site| {
+            Box::pin(async move {
+                let path = path.ok_or_else(|| SiteError::Refused("no such output".into()))?;
+                site.inspect(&FilePlace::Output(tag, path)).await
+            })
+        }),
+    );
+    Box::pin(async move {
+        let content = match inspected.await {
+            Ok(inspected) => Ok(inspected.content),
+            Err(SiteError::Refused(why)) => {
+                Err(why.chars().take(WHY_MAX).collect::<String>().into())
+            }
+            Err(_) => return (None, END_AGAIN),
+        };
+        (
+            Some(JobCommand::OutputRead {
+                component,
+                output,
+                content,
+            }),
+            RETRY,
+        )
+    })
+}
+
+fn register_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Option<PendingEffect> {
+    let component = effect.component;
+    let spec = actor.job().spec_of(component)?;
+    let Collect::ToSite { site, register } = &spec.outputs.get(output as usize)?.collect else {
+        return None;
+    };
+    let state = actor.job().components.get(component.0 as usize)?;
+    let content = state.collected.get(output as usize)?.content?;
+    if !actor.shared.copy_is_ready(content.digest, site) {
+        return None;
+    }
+    let information = actor.shared.actors.information.addr(&())?;
+    let message = RegisterOutput {
+        name: register.clone(),
+        content,
+        site: site.clone(),
+        by: actor.job().owner.clone(),
+    };
+    Some(Box::pin(async move {
+        match information.send(message).await {
+            Ok(Ok(())) => (
+                Some(JobCommand::OutputRegistered { component, output }),
+                RETRY,
+            ),
+            Ok(Err(_)) | Err(_) => (None, END_AGAIN),
+        }
+    }))
+}

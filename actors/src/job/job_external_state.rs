@@ -1,0 +1,314 @@
+//! The state outside that a job depends on, as commands to it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_domain::content::Content;
+use cospan_domain::ids::{ComponentIndex, JobId, LogicalName, SiteName};
+use cospan_domain::job::deadlock::{self, holds_and_waits, waits_at};
+use cospan_domain::job::decide::is_news;
+use cospan_domain::job::demands;
+use cospan_domain::job::job_command::{
+    ExternalState, Inputs, JobCommand, Sighting, SiteTimes, Stranded,
+};
+use cospan_domain::job::job_due::avoids;
+use cospan_domain::job::job_state::{Component, Job, JobPhase};
+use cospan_domain::job::spec::OnUnreachable;
+use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::runner::Launch;
+use cospan_domain::transfer::copy_state::CopyLoss;
+use cospan_domain::units::{ClockSkew, Timestamp};
+use cospan_sites::port::{EndedBySite, ErrorBlame, ExitCause, Observation, PayloadExit};
+
+use crate::actor_context::Shared;
+
+/// Lists the commands with everything that may be new to a job.
+pub(super) fn commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
+    let waits = matches!(job.phase, JobPhase::Queued { .. }) && !avoids(job);
+    if waits || job.is_final() {
+        return Vec::new();
+    }
+    let mut commands: Vec<JobCommand> = job
+        .indexed()
+        .filter_map(|(index, component)| sighted(shared, job, index, component))
+        .collect();
+    let external = external_state(shared, job);
+    if external != ExternalState::default() {
+        commands.push(JobCommand::Look(external));
+    }
+    commands
+}
+
+/// Collects the state outside that the job depends on.
+pub(crate) fn external_state(shared: &Shared, job: &Job) -> ExternalState {
+    ExternalState {
+        inputs: inputs(shared, job),
+        unreachable: unreachable(shared, job),
+        removed: removed(shared, job),
+        yields: yields(shared, job),
+        stranded: stranded(shared, job),
+    }
+}
+
+/// Lists outputs whose sites have refused them for long, and those whose name another key took.
+fn stranded(shared: &Shared, job: &Job) -> Vec<Stranded> {
+    let tries = shared.settings.transfer.max_output_tries;
+    let view = shared.view.load();
+    let refused = |content: Content, site: &SiteName| {
+        view.copies
+            .get(&(content.digest, site.clone()))?
+            .stranded(tries)
+    };
+    let taken = |name: &LogicalName| -> Option<Arc<str>> {
+        let entry = view.files.get(name)?.entry.as_ref()?;
+        let is_anothers = entry.registered_by != job.owner;
+        is_anothers
+            .then(|| format!("the name {:?} is that of another key's file", name.as_str()).into())
+    };
+    let outputs = demands::outputs(job);
+    outputs
+        .filter_map(|(index, at, content, (site, name))| {
+            Some((index, at, taken(name).or_else(|| refused(content, site))?))
+        })
+        .collect()
+}
+
+/// Looks for a deadlock: jobs that have what this one waits for, and wait for what it has, or for
+/// each other.
+fn yields(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
+    if !holds_and_waits(job) {
+        return None;
+    }
+    let view = shared.view.load();
+    let mut others: BTreeMap<JobId, &Job> = BTreeMap::new();
+    let mut sites: Vec<&SiteName> = waits_at(job).map(|(_, site)| site).collect();
+    while let Some(site) = sites.pop() {
+        let there = view
+            .holdings
+            .get(site)
+            .into_iter()
+            .flat_map(|site| site.keys());
+        for id in there
+            .map(|(other, _)| other)
+            .filter(|other| **other != job.id)
+        {
+            let other = view.jobs.get(id).filter(|other| holds_and_waits(other));
+            if let Some(other) = other.filter(|_| !others.contains_key(id)) {
+                others.insert(*id, other);
+                sites.extend(waits_at(other).map(|(_, site)| site));
+            }
+        }
+    }
+    deadlock::yields(job, others.into_values())
+}
+
+fn sighted(
+    shared: &Shared,
+    job: &Job,
+    index: ComponentIndex,
+    component: &Component,
+) -> Option<JobCommand> {
+    if !component.run.may_live() {
+        return None;
+    }
+    let report = shared.live.site(&component.placement.as_ref()?.site)?;
+    let tag = job.tag(shared.instance, index);
+    let observation = report.observed.attempts.get(&tag)?;
+    let asked_at = report.observed.asked_at;
+    let clock = report.observed.clock;
+    let site = &component.placement.as_ref()?.site;
+    let sighting = match observation {
+        // The site lost the files by which the payload began.
+        Observation::Vanished {
+            began: false,
+            detail,
+        } if component.run.has_begun() => {
+            Sighting::Failed(format!("its files were removed while it ran; {detail}").into())
+        }
+        _ => sighting(observation, clock, || {
+            let labels = report
+                .shape
+                .as_ref()
+                .map(|shape| shape.labels.clone())
+                .unwrap_or_default();
+            match Launch::of(job, index, site, &labels) {
+                Some(launch) => format!("{:?}", launch.at_site.program.executable.as_str()),
+                None => "it".to_owned(),
+            }
+        })?,
+    };
+    let times = SiteTimes {
+        clock,
+        began_at: began_at(observation),
+        held_at: held_at(observation),
+    };
+    let parameters = &shared.settings.job;
+    let attempt = component.attempt;
+    is_news(job, parameters, index, asked_at, times, &sighting).then_some(
+        JobCommand::AttemptObserved {
+            component: index,
+            attempt,
+            asked_at,
+            times,
+            sighting,
+        },
+    )
+}
+
+/// Returns when a payload began, by its site's clock, if it has.
+fn began_at(observation: &Observation) -> Option<Timestamp> {
+    match observation {
+        Observation::Begun(begun) => Some(begun.at),
+        Observation::Exited(exit) => Some(exit.began_at),
+        _ => None,
+    }
+}
+
+/// Returns from when on a component at its gate had its processors, by its site's clock.
+fn held_at(observation: &Observation) -> Option<Timestamp> {
+    match observation {
+        Observation::Ready(at_gate) => Some(at_gate.held_at),
+        _ => None,
+    }
+}
+
+/// Translates an observation for a job, where the site's clock is so far ahead of ours; `None` if
+/// it means nothing. `program` names what was to be started.
+fn sighting(
+    observation: &Observation,
+    clock: ClockSkew,
+    program: impl FnOnce() -> String,
+) -> Option<Sighting> {
+    Some(match observation {
+        Observation::Unknown(why) if bug(Bug::UnknownIsGone) => {
+            Sighting::Vanished(why.as_str().into())
+        }
+        Observation::Unknown(_) => return None,
+        Observation::Absent => Sighting::Absent,
+        Observation::Queued(queued) => Sighting::Queued(queued.expected.map(|at| at - clock)),
+        Observation::Starting => Sighting::Pending,
+        Observation::Ready(at_gate) => Sighting::Ready(at_gate.host.clone()),
+        Observation::Begun(begun) => Sighting::Begun(begun.host.clone()),
+        Observation::Exited(exit) => exited(exit, program),
+        Observation::Void => Sighting::Void,
+        Observation::Vanished { detail, .. } => Sighting::Vanished(detail.as_str().into()),
+        Observation::Ended {
+            why: EndedBySite::NeverRuns,
+            detail,
+            ..
+        } => Sighting::NeverRuns(detail.as_str().into()),
+        Observation::Ended { why, detail, .. } => match why.blame() {
+            ErrorBlame::Job => Sighting::Failed(detail.as_str().into()),
+            ErrorBlame::Site => Sighting::Vanished(detail.as_str().into()),
+            ErrorBlame::Nobody => Sighting::Taken(detail.as_str().into()),
+        },
+    })
+}
+
+fn exited(exit: &PayloadExit, program: impl FnOnce() -> String) -> Sighting {
+    let how: Arc<str> = match &exit.cause {
+        ExitCause::Code(0) => return Sighting::Succeeded,
+        ExitCause::Code(code) => format!("exit code {code}").into(),
+        ExitCause::Signal(signal) => format!("ended by signal {signal}").into(),
+        ExitCause::WallTime => "ran longer than its wall time".into(),
+        ExitCause::Terminated => "was told to end at its site".into(),
+        ExitCause::TooLate => return Sighting::TooLate,
+        ExitCause::CouldNotStart(problem) => {
+            format!("could not start {}: {problem}", program()).into()
+        }
+    };
+    Sighting::Failed(how)
+}
+
+fn inputs(shared: &Shared, job: &Job) -> Inputs {
+    let needs = match job.phase {
+        JobPhase::Placed { .. } | JobPhase::Claiming { .. } if !job.inputs_here => {
+            demands::needs(job)
+        }
+        JobPhase::Running { .. } if job.is_staging() => demands::staging(job),
+        _ => return Inputs::Unknown,
+    };
+    let view = shared.view.load();
+    let mut expected = Timestamp(0);
+    let mut missing = false;
+    for (digest, site) in needs {
+        let copy = view.copies.get(&(digest, site.clone()));
+        if let Some(CopyLoss {
+            detail,
+            at_destination,
+        }) = copy.and_then(|copy| copy.lost())
+        {
+            let components = demands::needing(job, digest, &site).collect();
+            return Inputs::Lost {
+                detail,
+                components,
+                at_site: at_destination,
+            };
+        }
+        if !copy.is_some_and(|copy| copy.is_ready()) {
+            missing = true;
+            let progress = shared.live.progress(digest, &site);
+            expected = expected.max(progress.map_or(Timestamp(0), |progress| progress.expected));
+        }
+    }
+    match missing {
+        false => Inputs::Here,
+        true if expected == Timestamp(0) => Inputs::Unknown,
+        true => Inputs::Expected(expected),
+    }
+}
+
+/// Lists the components whose site is silent. None while the fault seems to be ours.
+fn unreachable(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
+    if shared.live.isolated() {
+        return Vec::new();
+    }
+    let since = |component: &Component| {
+        let report = shared.live.site(&component.placement.as_ref()?.site)?;
+        let since = report.contact.unreachable_since()?;
+        // A site that takes nothing new but reports what runs there is not silent, nor was it then.
+        (!report.tells).then(|| since.max(report.told_at.unwrap_or_default()))
+    };
+    job.indexed()
+        .filter_map(|(index, component)| Some((index, since(component)?)))
+        .collect()
+}
+
+/// Lists the components whose site left the configuration. Nobody knows how long their payloads
+/// have been out of sight, so that time counts from our start only.
+fn removed(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
+    let is_gone = |component: &Component| {
+        let placement = component.placement.as_ref();
+        placement.is_some_and(|placement| !shared.sites.contains_key(&placement.site))
+    };
+    let gone = job.indexed().filter(|(_, component)| is_gone(component));
+    gone.map(|(index, _)| (index, shared.started_at)).collect()
+}
+
+/// Returns when a job is to look again because of silent sites.
+pub(super) fn next_wake(shared: &Shared, job: &Job) -> Option<Timestamp> {
+    if !matches!(
+        job.phase,
+        JobPhase::Starting { .. }
+            | JobPhase::Running { .. }
+            | JobPhase::Collecting { .. }
+            | JobPhase::Aborting { .. }
+    ) {
+        return None;
+    }
+    let OnUnreachable::RerunAfter(patience) = job.spec.on_unreachable else {
+        return None;
+    };
+    let now = shared.clock.now();
+    let silent = unreachable(shared, job)
+        .into_iter()
+        .chain(removed(shared, job));
+    silent
+        .map(|(_, since)| since + patience)
+        .filter(|&end| end > now)
+        .min()
+}
+
+#[cfg(test)]
+#[path = "job_external_state_tests.rs"]
+pub(super) mod tests;

@@ -1,0 +1,227 @@
+//! Makes the calls that are due about the reservations of a job.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::job::job_command::JobCommand;
+use cospan_domain::job::job_state::{Job, JobReservations};
+use cospan_domain::placement::{Hindrance, PlacementAcceptance};
+use cospan_domain::reservation::{
+    ReservationCall, ReservationOutcome, ReservationRequest, ReservationTag, Serial, StartWindow,
+};
+use cospan_domain::site::availability::state;
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::{CallKind, Reservations, Site, SiteError, TaggedReservationRequest};
+
+use super::job_actor::JobActor;
+use super::job_effects::{PendingEffect, RETRY, call_at};
+use super::reservation_quota::{self, Permission};
+use crate::actor_context::Shared;
+use crate::site::Call;
+
+/// The time for which a site keeps a reservation that is not confirmed: longer than a search may
+/// take, as each one is renewed before they are confirmed.
+const KEPT: DurationMs = DurationMs::from_secs(1_800);
+
+/// A call with everything that the site has to know.
+struct ReservationQuestion {
+    ask: ReservationCall,
+    tag: ReservationTag,
+    order: Option<TaggedReservationRequest>,
+}
+
+impl ReservationQuestion {
+    fn of(job: &Job, tag: impl Fn(Serial) -> ReservationTag) -> Option<(u32, Self)> {
+        let reservation = job.reservation.as_deref()?;
+        let (number, ask) = reservation.question()?;
+        let (serial, wanted) = match &ask {
+            ReservationCall::Create {
+                serial,
+                part,
+                window,
+                ..
+            }
+            | ReservationCall::Modify {
+                serial,
+                part,
+                window,
+                ..
+            } => (*serial, Some(request(reservation, *part, *window)?)),
+            ReservationCall::Check { serial, .. }
+            | ReservationCall::Confirm { serial, .. }
+            | ReservationCall::Cancel { serial, .. } => (*serial, None),
+        };
+        let tag = tag(serial);
+        let order = |request| TaggedReservationRequest {
+            tag,
+            number: number + 1,
+            request,
+            keep_for: KEPT,
+        };
+        Some((
+            number,
+            Self {
+                ask,
+                tag,
+                order: wanted.map(order),
+            },
+        ))
+    }
+
+    /// Makes the call. A new reservation is looked up first: an earlier request may have arrived,
+    /// and its answer may have been lost.
+    async fn put_to(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
+        let granting: &dyn Reservations = site
+            .reservations()
+            .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))?;
+        let lost = ReservationOutcome::Lost { next: None };
+        let done = |is_there| {
+            if is_there {
+                ReservationOutcome::Done
+            } else {
+                lost
+            }
+        };
+        match (&self.ask, &self.order) {
+            (ReservationCall::Create { .. }, Some(order)) => match granting.find(self.tag).await? {
+                Some(seen) => Ok(ReservationOutcome::Granted {
+                    start: seen.start(order.request.window),
+                }),
+                None => granting.request(order).await.map(ReservationOutcome::from),
+            },
+            (ReservationCall::Modify { .. }, Some(order)) => Ok(granting
+                .modify(order)
+                .await?
+                .map_or(lost, ReservationOutcome::from)),
+            (ReservationCall::Confirm { .. }, _) => granting.confirm(self.tag).await.map(done),
+            (ReservationCall::Cancel { .. }, _) => granting
+                .release(self.tag)
+                .await
+                .map(|_| ReservationOutcome::Done),
+            (
+                ReservationCall::Check { .. }
+                | ReservationCall::Create { .. }
+                | ReservationCall::Modify { .. },
+                _,
+            ) => granting.renew(self.tag, KEPT).await.map(done),
+        }
+    }
+
+    /// Returns the outcome that an error stands for, if it is certain that nothing was done and
+    /// will be.
+    fn refused(&self, error: &SiteError) -> Option<ReservationOutcome> {
+        match error {
+            SiteError::Refused(_) | SiteError::Unfit(_) | SiteError::SiteFull(_) => {
+                Some(self.ask.without_answer())
+            }
+            SiteError::NotSent(_)
+            | SiteError::LockedOut(_)
+            | SiteError::OutOfOrder(_)
+            | SiteError::OutcomeUnknown(_) => None,
+        }
+    }
+}
+
+fn request(
+    reservation: &JobReservations,
+    part: usize,
+    window: StartWindow,
+) -> Option<ReservationRequest> {
+    let part = reservation.asking()?.job.parts.get(part)?;
+    let resources = part.resources.clone();
+    Some(ReservationRequest {
+        resources,
+        length: part.length,
+        window,
+        flexible: false,
+    })
+}
+
+/// Returns true if the offers of all sites are not to be kept, as one of the sites takes no jobs
+/// any more. A silent site is asked.
+fn is_closed(actor: &JobActor, ask: &ReservationCall) -> bool {
+    let reservation = actor.job().reservation.as_deref();
+    let owned = reservation.and_then(JobReservations::asking);
+    let held = owned
+        .into_iter()
+        .flat_map(|search| search.owned().map(|owned| &owned.site));
+    // Components are not placed either where they would be claimed while the site takes none.
+    let claimed = reservation
+        .into_iter()
+        .flat_map(|reservation| &reservation.claimed);
+    let claimed = claimed.map(|claimed| &claimed.placement.site);
+    let keeps = matches!(
+        ask,
+        ReservationCall::Check { .. } | ReservationCall::Confirm { .. }
+    );
+    keeps
+        && held
+            .chain(claimed)
+            .chain([ask.site()])
+            .any(|site| turns_away(&actor.shared, site))
+}
+
+fn turns_away(shared: &Shared, name: &SiteName) -> bool {
+    let view = shared.view.load();
+    let Some(record) = view.sites.get(name) else {
+        return false;
+    };
+    let report = shared.live.site(name).unwrap_or_default();
+    let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
+    match state(record, report.contact, held, shared.clock.now()).acceptance() {
+        PlacementAcceptance::Open | PlacementAcceptance::ProbesOnly => false,
+        PlacementAcceptance::Closed(hindrance) => matches!(
+            hindrance,
+            Hindrance::Unusable
+                | Hindrance::Draining
+                | Hindrance::Drained
+                | Hindrance::Maintenance
+                | Hindrance::Frozen
+        ),
+    }
+}
+
+/// Makes the call that is due at its site; `None` if none is.
+pub(super) fn ask(actor: &JobActor) -> Option<PendingEffect> {
+    let instance = actor.shared.instance;
+    let job = actor.job().id;
+    let (question, asked) = ReservationQuestion::of(actor.job(), |serial| ReservationTag {
+        instance,
+        job,
+        serial,
+    })?;
+    let site: SiteName = asked.ask.site().clone();
+    if is_closed(actor, &asked.ask) {
+        let outcome = asked.ask.without_answer();
+        let answered = Some(JobCommand::ReservationAnswered { question, outcome });
+        return Some(Box::pin(async move { (answered, RETRY) }));
+    }
+    match reservation_quota::permission(actor, &asked.ask) {
+        Permission::Granted => {}
+        Permission::Later => return Some(Box::pin(async { (None, RETRY) })),
+        Permission::Withheld { most, next } => {
+            let said = JobCommand::WithholdReservation {
+                question,
+                most,
+                next,
+            };
+            return Some(Box::pin(async move { (Some(said), RETRY) }));
+        }
+    }
+    let asked = Arc::new(asked);
+    let put = asked.clone();
+    let put = Call::new(CallKind::Reserve, move |site| {
+        Box::pin(async move { put.put_to(&*site).await })
+    });
+    let answer = call_at(actor, Some(&site), put);
+    Some(Box::pin(async move {
+        let outcome = match answer.await {
+            Ok(outcome) => Some(outcome),
+            Err(error) => asked.refused(&error),
+        };
+        (
+            outcome.map(|outcome| JobCommand::ReservationAnswered { question, outcome }),
+            RETRY,
+        )
+    }))
+}

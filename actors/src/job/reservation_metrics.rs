@@ -1,0 +1,130 @@
+//! Counts the events of a job's reservations in the metrics.
+
+use cospan_domain::ids::{ComponentIndex, SiteName};
+use cospan_domain::job::job_event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_state::{AbortCause, Job, JobReservations};
+use cospan_domain::reservation::{
+    ReservationCall, ReservationOutcome, ReservationSearch, SearchState,
+};
+use cospan_domain::units::Timestamp;
+
+use crate::metrics::ReservationMetrics;
+
+/// Adds `change` to the count for each reservation that sites have for a job.
+pub(crate) fn hold(metrics: &ReservationMetrics, job: &Job, change: i64) {
+    let Some(reservation) = job.reservation.as_deref() else {
+        return;
+    };
+    let other = reservation.other.as_ref().map(|other| &other.search);
+    for search in [&reservation.search].into_iter().chain(other) {
+        let state = state(search);
+        for owned in search.owned() {
+            metrics
+                .held
+                .with_label_values(&[owned.site.as_str(), state])
+                .add(change);
+        }
+    }
+}
+
+fn state(search: &ReservationSearch) -> &'static str {
+    match search.standing() {
+        SearchState::Confirmed => "confirmed",
+        SearchState::Asks(ReservationCall::Cancel { .. }) if search.given_up => "released",
+        SearchState::Asks(_) | SearchState::Failed(_) => "granted",
+    }
+}
+
+/// Counts what happened to the reservations of a job.
+pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, event: &JobEvent) {
+    let moves = |outcome| metrics.moves.with_label_values(&[outcome]).inc();
+    match &event.what {
+        JobEventKind::ReservationAnswered { site, outcome } => {
+            answered(metrics, old, site, *outcome);
+        }
+        JobEventKind::ReservationWithheld { site, .. } => {
+            metrics
+                .refused
+                .with_label_values(&[site.as_str(), "quota"])
+                .inc();
+        }
+        JobEventKind::ReservationMoved => moves("moved"),
+        JobEventKind::ReservationStayed { .. } => moves("stayed"),
+        JobEventKind::RoundAborted {
+            why: AbortCause::ClaimLost { component, .. },
+            ..
+        } => {
+            let lost = old.components.get(component.0 as usize);
+            let lost = lost.filter(|c| c.acquisition().promised().is_some_and(|p| !p.shared));
+            if let Some(placed) = lost.and_then(|component| component.placement.as_ref()) {
+                metrics
+                    .lost
+                    .with_label_values(&[placed.site.as_str()])
+                    .inc();
+            }
+        }
+        JobEventKind::JobFinished
+        | JobEventKind::JobFailed { .. }
+        | JobEventKind::JobCancelled { .. } => {
+            count_use(metrics, old, new, event.at);
+        }
+        _ => {}
+    }
+}
+
+fn answered(metrics: &ReservationMetrics, old: &Job, site: &SiteName, outcome: ReservationOutcome) {
+    let refused = |reason| {
+        metrics
+            .refused
+            .with_label_values(&[site.as_str(), reason])
+            .inc()
+    };
+    let asked = old
+        .reservation
+        .as_deref()
+        .and_then(JobReservations::question);
+    match outcome {
+        ReservationOutcome::Refused { next: None } => refused("never"),
+        ReservationOutcome::Refused { next: Some(_) } => refused("later"),
+        // A reservation may be lost by a change, and is then requested anew.
+        ReservationOutcome::Lost { .. }
+            if !matches!(asked, Some((_, ReservationCall::Modify { .. }))) =>
+        {
+            metrics.lost.with_label_values(&[site.as_str()]).inc();
+        }
+        ReservationOutcome::Lost { .. }
+        | ReservationOutcome::Granted { .. }
+        | ReservationOutcome::Done => {}
+    }
+}
+
+/// Counts the time that was reserved until the job ended, and the unused part of it.
+fn count_use(metrics: &ReservationMetrics, old: &Job, new: &Job, ended: Timestamp) {
+    for (index, component) in old.components.iter().enumerate() {
+        let promised = component.acquisition().promised();
+        let Some(promised) = promised.filter(|promised| !promised.shared) else {
+            continue;
+        };
+        let index = ComponentIndex(index as u32);
+        let resources = old.resources_of(index);
+        let processors = resources.map_or(0, |resources| u64::from(resources.processors));
+        let until = ended.min(promised.to);
+        let reserved = until.since(promised.from);
+        let began = new
+            .instants
+            .started
+            .map(|at| at + old.spec.offset_of(index));
+        let used = began.map(|at| until.since(at.max(promised.from)));
+        let unused = reserved.0.saturating_sub(used.unwrap_or_default().0);
+        metrics
+            .processor_seconds
+            .inc_by(reserved.0 * processors / 1_000);
+        metrics
+            .unused_processor_seconds
+            .inc_by(unused * processors / 1_000);
+    }
+}
+
+#[cfg(test)]
+#[path = "reservation_metrics_tests.rs"]
+mod tests;

@@ -1,0 +1,192 @@
+//! Reservations as the metrics count them.
+
+use std::sync::Arc;
+
+use cospan_domain::acquisition::{Acquisition, ReservationUse};
+use cospan_domain::job::job_state::{Component, JobPhase};
+use cospan_domain::placed::Placement;
+use cospan_domain::reservation::{Coallocation, CoallocationPart, Serial, StartWindow};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+use prometheus::Registry;
+
+use super::*;
+use crate::metrics::Metrics;
+use crate::transfer::testing::{content, queued, site};
+
+fn searching() -> Job {
+    let mut job = queued(1, content(1));
+    let window = StartWindow::new(Timestamp(0), Timestamp(100_000));
+    let part = CoallocationPart {
+        component: ComponentIndex(0),
+        resources: Resources::processors(4),
+        length: DurationMs(60_000),
+        sites: vec![site("Delft")],
+        offset: DurationMs::ZERO,
+    };
+    let wanted = Coallocation {
+        parts: vec![part],
+        window,
+        tolerance: DurationMs::ZERO,
+        unit: DurationMs(1),
+        windows_max: 9,
+        rankings: Vec::new(),
+    };
+    job.reservation = Some(Box::new(JobReservations {
+        search: ReservationSearch::new(wanted),
+        placements: vec![Vec::new()],
+        lead: DurationMs::ZERO,
+        answers: 0,
+        asked_since: Timestamp(0),
+        spent: false,
+        other: None,
+        claimed: Vec::new(),
+        withheld: false,
+        notices: Default::default(),
+        split: None,
+        refusals: 0,
+    }));
+    job
+}
+
+fn event(what: JobEventKind) -> JobEvent {
+    JobEvent {
+        at: Timestamp(50_000),
+        what,
+    }
+}
+
+fn answer(metrics: &Metrics, job: &Job, outcome: ReservationOutcome) -> Job {
+    let mut new = job.clone();
+    if let Some(reservation) = &mut new.reservation {
+        reservation.search.record(outcome);
+    }
+    let answered = JobEventKind::ReservationAnswered {
+        site: site("Delft"),
+        outcome,
+    };
+    count_event(&metrics.reservations, job, &new, &event(answered));
+    hold(&metrics.reservations, job, -1);
+    hold(&metrics.reservations, &new, 1);
+    new
+}
+
+fn held(metrics: &Metrics) -> [i64; 3] {
+    let held = &metrics.reservations.held;
+    ["granted", "confirmed", "released"].map(|s| held.with_label_values(&["Delft", s]).get())
+}
+
+#[test]
+fn reservations_are_counted_from_their_grant_until_they_are_given_back() {
+    let metrics = Metrics::new(&Registry::new()).expect("metrics");
+    let job = searching();
+    assert_eq!(held(&metrics), [0, 0, 0]);
+    let job = answer(
+        &metrics,
+        &job,
+        ReservationOutcome::Granted {
+            start: Timestamp(0),
+        },
+    );
+    assert_eq!(held(&metrics), [1, 0, 0]);
+    let job = answer(&metrics, &job, ReservationOutcome::Done);
+    let job = answer(&metrics, &job, ReservationOutcome::Done);
+    assert_eq!(held(&metrics), [0, 1, 0]);
+    let mut given_up = job.clone();
+    given_up
+        .reservation
+        .iter_mut()
+        .for_each(|reservation| reservation.search.give_up());
+    hold(&metrics.reservations, &job, -1);
+    hold(&metrics.reservations, &given_up, 1);
+    assert_eq!(held(&metrics), [0, 0, 1]);
+    answer(&metrics, &given_up, ReservationOutcome::Done);
+    assert_eq!(held(&metrics), [0, 0, 0]);
+}
+
+#[test]
+fn refusals_and_losses_are_counted_by_site() {
+    let metrics = Metrics::new(&Registry::new()).expect("metrics");
+    let refused = |reason| {
+        metrics
+            .reservations
+            .refused
+            .with_label_values(&["Delft", reason])
+            .get()
+    };
+    answer(
+        &metrics,
+        &searching(),
+        ReservationOutcome::Refused {
+            next: Some(Timestamp(9)),
+        },
+    );
+    assert_eq!((refused("later"), refused("never")), (1, 0));
+    answer(
+        &metrics,
+        &searching(),
+        ReservationOutcome::Refused { next: None },
+    );
+    assert_eq!((refused("later"), refused("never")), (1, 1));
+    let granted = answer(
+        &metrics,
+        &searching(),
+        ReservationOutcome::Granted {
+            start: Timestamp(0),
+        },
+    );
+    answer(&metrics, &granted, ReservationOutcome::Lost { next: None });
+    assert_eq!(
+        metrics
+            .reservations
+            .lost
+            .with_label_values(&["Delft"])
+            .get(),
+        1
+    );
+}
+
+#[test]
+fn what_was_reserved_and_not_used_is_counted_when_the_job_ends() {
+    let metrics = Metrics::new(&Registry::new()).expect("metrics");
+    let mut old = queued(1, content(1));
+    let from = Timestamp(10_000);
+    let to = Timestamp(60_000);
+    let promised = ReservationUse {
+        serial: Serial(1),
+        from,
+        to,
+        shared: false,
+    };
+    let placement = Placement {
+        site: site("Delft"),
+        sources: Vec::new(),
+        transfer_time: DurationMs::ZERO,
+        share: None,
+        acquisition: Acquisition::Reserved(promised),
+    };
+    old.components = vec![Component {
+        placement: Some(placement),
+        ..Component::default()
+    }];
+    Arc::make_mut(&mut old.spec).components[0].resources = Resources::processors(4);
+    old.instants.started = Some(Timestamp(20_000));
+    let new = Job {
+        phase: JobPhase::Finished {
+            at: Timestamp(50_000),
+        },
+        ..old.clone()
+    };
+    count_event(
+        &metrics.reservations,
+        &old,
+        &new,
+        &event(JobEventKind::JobFinished),
+    );
+    let metrics = &metrics.reservations;
+    let counted = (
+        metrics.processor_seconds.get(),
+        metrics.unused_processor_seconds.get(),
+    );
+    assert_eq!(counted, (4 * 40, 4 * 10));
+}

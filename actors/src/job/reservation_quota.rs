@@ -1,0 +1,206 @@
+//! The limit on what a user may have in reservations at a site, checked before another one is
+//! requested.
+//!
+//! Requests of the same user that are under way count as well. Otherwise two that ask at once would
+//! both be offered what only one of them may have.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::job_state::{Job, JobReservations};
+use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::reservation::owner_quota::{Allowance, HeldFor, allowance, share_of};
+use cospan_domain::reservation::{
+    CoallocationPart, PartReservation, ReservationCall, ReservationSearch, Serial, Span,
+};
+use cospan_domain::units::{PerMillion, Timestamp};
+
+use super::job_actor::JobActor;
+use crate::api::View;
+
+/// Calls that jobs have made to sites, or may have, by the serial that each is about.
+#[derive(Debug, Default)]
+pub(crate) struct Put(Mutex<BTreeMap<JobId, Serial>>);
+
+/// The decision on a call, by what its user may have.
+pub(super) enum Permission {
+    /// The call is made.
+    Granted,
+    /// The call is made later: the site has not reported its size since our start.
+    Later,
+    /// The call is not made: its user may have no more than `most`, and so much not before `next`.
+    Withheld { most: u32, next: Option<Timestamp> },
+}
+
+impl Put {
+    /// Takes over the calls that wait for an answer at our start: nobody knows whether they were
+    /// made.
+    pub(crate) fn before(view: &View) -> Self {
+        let wanted = view
+            .jobs
+            .iter()
+            .filter_map(|(id, job)| Some((*id, wanted_by(job)?.serial)));
+        Self(Mutex::new(wanted.collect()))
+    }
+
+    /// Notes a call, and forgets those that have been answered.
+    fn note(&self, job: JobId, serial: Serial, view: &View) {
+        let mut put = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = |id: &JobId, serial: &Serial| {
+            let wanted = view.jobs.get(id).and_then(|job| wanted_by(job));
+            wanted.is_some_and(|wanted| wanted.serial == *serial)
+        };
+        put.retain(|id, serial| waits(id, serial));
+        put.insert(job, serial);
+    }
+
+    fn has(&self, job: JobId, serial: Serial) -> bool {
+        let put = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        put.get(&job) == Some(&serial)
+    }
+}
+
+/// The processors that a job wants a site to reserve for it.
+struct WantedReservation {
+    site: SiteName,
+    serial: Serial,
+    held: HeldFor,
+}
+
+/// Decides whether the user of a job may have a call made to a site now.
+pub(super) fn permission(actor: &JobActor, ask: &ReservationCall) -> Permission {
+    let shared = &actor.shared;
+    let job = actor.job();
+    let share = shared.settings.job.reservation_share;
+    if share >= PerMillion::ONE || !counts(job) {
+        return Permission::Granted;
+    }
+    let wanted = job
+        .reservation
+        .as_deref()
+        .and_then(|reservation| wanted(reservation, ask));
+    let Some(wanted) = wanted else {
+        return Permission::Granted;
+    };
+    let report = shared.live.site(&wanted.site);
+    let Some(shape) = report.and_then(|report| report.shape.clone()) else {
+        return Permission::Later;
+    };
+    let most = share_of(shape.total.processors, share);
+    let view = shared.view.load();
+    let others = view
+        .jobs
+        .values()
+        .filter(|other| other.owner == job.owner && other.id != job.id);
+    let others: Vec<&Job> = others
+        .map(AsRef::as_ref)
+        .filter(|other| counts(other))
+        .collect();
+    let asked = others.iter().filter_map(|other| {
+        let theirs = wanted_by(other).filter(|theirs| theirs.site == wanted.site)?;
+        // Of two calls that wait, the older job's comes first.
+        let counts = other.id < job.id || shared.put.has(other.id, theirs.serial);
+        counts.then_some(theirs.held)
+    });
+    let held = others
+        .iter()
+        .copied()
+        .chain([job.as_ref()])
+        .flat_map(|job| held_at(job, &wanted.site));
+    let held = held.filter(|(of, serial, _)| (*of, *serial) != (job.id, wanted.serial));
+    let held: Vec<HeldFor> = held.map(|(.., held)| held).chain(asked).collect();
+    let held = if bug(Bug::HoldBeyondShare) {
+        Vec::new()
+    } else {
+        held
+    };
+    let next = match allowance(&held, wanted.held, most) {
+        Allowance::Allowed => {
+            shared.put.note(job.id, wanted.serial, &view);
+            return Permission::Granted;
+        }
+        Allowance::From(next) => Some(next),
+        Allowance::Never => None,
+    };
+    Permission::Withheld { most, next }
+}
+
+/// Returns true if the reservations of a job count; those that an operator asked for do not.
+fn counts(job: &Job) -> bool {
+    job.reservation_wish().is_some_and(|wish| !wish.exempt)
+}
+
+fn wanted(reservation: &JobReservations, ask: &ReservationCall) -> Option<WantedReservation> {
+    let (ReservationCall::Create {
+        site,
+        serial,
+        part,
+        window,
+    }
+    | ReservationCall::Modify {
+        site,
+        serial,
+        part,
+        window,
+    }) = ask
+    else {
+        return None;
+    };
+    let part = reservation.asking()?.job.parts.get(*part)?;
+    let span = Span::new(window.earliest, window.latest + part.length);
+    let held = HeldFor {
+        span,
+        processors: part.resources.processors,
+    };
+    let site = site.clone();
+    Some(WantedReservation {
+        site,
+        serial: *serial,
+        held,
+    })
+}
+
+/// Returns what the job's present call asks its site to reserve, if anything.
+fn wanted_by(job: &Job) -> Option<WantedReservation> {
+    let reservation = job.reservation.as_deref()?;
+    let (_, ask) = reservation.question()?;
+    wanted(reservation, &ask)
+}
+
+/// Lists the reservations of a job at a site.
+fn held_at<'a>(
+    job: &'a Job,
+    site: &'a SiteName,
+) -> impl Iterator<Item = (JobId, Serial, HeldFor)> + 'a {
+    let reservation = job.reservation.as_deref();
+    let parts = reservation
+        .into_iter()
+        .flat_map(searches)
+        .flat_map(|search| {
+            search
+                .job
+                .parts
+                .iter()
+                .zip(search.reserved().iter().map(Option::as_ref))
+        });
+    parts.filter_map(
+        move |(part, held): (&CoallocationPart, Option<&PartReservation>)| {
+            let held = held.filter(|held| held.site == *site)?;
+            let span = Span::new(held.start, held.start + part.length);
+            Some((
+                job.id,
+                held.serial,
+                HeldFor {
+                    span,
+                    processors: part.resources.processors,
+                },
+            ))
+        },
+    )
+}
+
+fn searches(reservation: &JobReservations) -> impl Iterator<Item = &ReservationSearch> {
+    let other = reservation.other.as_ref().map(|other| &other.search);
+    [&reservation.search].into_iter().chain(other)
+}

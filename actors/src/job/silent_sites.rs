@@ -1,0 +1,140 @@
+//! Silent sites at which something of a job may run.
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::job::job_state::{Job, JobPhase};
+use cospan_domain::job::spec::OnUnreachable;
+use cospan_domain::site::contact::Contact;
+
+use crate::actor_context::Shared;
+
+/// A component that may run where nobody can see or end it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SilentAttempt {
+    /// The name of the component.
+    pub component: String,
+    /// The component's site.
+    pub site: SiteName,
+    /// The reason for the silence.
+    pub why: &'static str,
+}
+
+/// Parts of a job that may run at silent sites.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobSilence {
+    /// The components at those sites.
+    pub attempts: Vec<SilentAttempt>,
+    /// True if so many sites are silent that the fault seems to be ours.
+    pub isolated: bool,
+}
+
+impl JobSilence {
+    /// Collects what is known now.
+    pub fn of(shared: &Shared, job: &Job) -> Self {
+        let attempts = living(job)
+            .filter_map(|(component, site): (String, SiteName)| {
+                let why = why_silent(shared, &site)?;
+                Some(SilentAttempt {
+                    component,
+                    site,
+                    why,
+                })
+            })
+            .collect();
+        Self {
+            attempts,
+            isolated: shared.live.isolated(),
+        }
+    }
+
+    /// Warns of them, and says what to do about it; `None` if every site answers.
+    pub fn told(&self, job: &Job) -> Option<String> {
+        let attempts: Vec<String> = self
+            .attempts
+            .iter()
+            .map(|silent: &SilentAttempt| {
+                let SilentAttempt {
+                    component,
+                    site,
+                    why,
+                } = silent;
+                format!("component {component} may still run at {site}, {why}")
+            })
+            .collect();
+        (!attempts.is_empty()).then(|| format!("{}; {}", attempts.join("; "), self.prospect(job)))
+    }
+
+    fn prospect(&self, job: &Job) -> String {
+        let ends = matches!(job.phase, JobPhase::Aborting { .. });
+        let next = if ends { "is ended" } else { "goes on" };
+        if self.isolated {
+            return format!(
+                "so many sites are silent at once that it is we who are cut off: nothing is \
+                 given up for that, and it {next} once that site answers"
+            );
+        }
+        match job.spec.on_unreachable {
+            _ if ends => format!(
+                "it is ended once that site answers, or, if it is gone for good, given up with \
+                 `cospan cancel --abandon {}`",
+                job.id
+            ),
+            OnUnreachable::Wait => "it goes on once that site answers".into(),
+            OnUnreachable::RerunAfter(patience) => {
+                format!("it goes on once that site answers, and is given up after {patience}")
+            }
+        }
+    }
+}
+
+/// Describes what may still live of a job that its user abandoned, and why it was not given up: a
+/// site is not silent before it failed to answer for a while, which takes as long after our start.
+pub fn not_given_up(shared: &Shared, job: &Job) -> Option<String> {
+    let now = shared.clock.now();
+    let left: Vec<String> = living(job)
+        .map(|(component, site): (String, SiteName)| {
+            let heard = match shared.live.site(&site).unwrap_or_default().contact {
+                Contact::Answering { last_at } => {
+                    format!("which answered {} ago", now.since(last_at))
+                }
+                Contact::NeverAnswered
+                | Contact::Unreachable { .. }
+                | Contact::CredentialsExpired { .. } => "not heard yet".into(),
+            };
+            format!("component {component} at {site}, {heard}")
+        })
+        .collect();
+    (!left.is_empty()).then(|| {
+        format!(
+            "not given up: {}; repeat in a minute if it is not over then",
+            left.join("; ")
+        )
+    })
+}
+
+/// Lists the components of which something may exist at a site, with that site.
+fn living(job: &Job) -> impl Iterator<Item = (String, SiteName)> {
+    let living = job
+        .indexed()
+        .filter(|(_, component)| component.run.may_live());
+    living.filter_map(|(index, component)| {
+        Some((
+            job.name_of(index)?,
+            component.placement.as_ref()?.site.clone(),
+        ))
+    })
+}
+
+fn why_silent(shared: &Shared, site: &SiteName) -> Option<&'static str> {
+    if !shared.sites.contains_key(site) {
+        return Some("which is no longer in the configuration");
+    }
+    match shared.live.site(site).unwrap_or_default().contact {
+        Contact::Unreachable { .. } => Some("which does not answer"),
+        Contact::CredentialsExpired { .. } => Some("which refuses our credentials"),
+        Contact::NeverAnswered | Contact::Answering { .. } => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "silent_sites_tests.rs"]
+mod tests;

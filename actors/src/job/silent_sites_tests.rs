@@ -1,0 +1,142 @@
+//! What is said of jobs at sites from which nothing is heard.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::JobId;
+use cospan_domain::job::job_state::{AbortCause, AfterAbort, Job, JobPhase, PhaseKind};
+use cospan_domain::job::spec::{JobSpec, OnUnreachable};
+use cospan_domain::site::contact::Contact;
+use cospan_domain::units::Timestamp;
+
+use super::{JobSilence, SilentAttempt};
+use crate::api::ControlPlane;
+use crate::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobOutcome};
+use crate::job::job_external_state::tests::running_at;
+use crate::journal::JournalChange;
+use crate::transfer::testing::{MemoryWorld, key, paused, queued, site};
+
+const JOB: JobId = JobId(1);
+
+/// A control plane that has just started, with a job that runs at Delft, which is down.
+async fn restarted_without_delft() -> MemoryWorld {
+    let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
+    let running = running_at("Delft");
+    let input = running.spec.components[0].inputs[0]
+        .file
+        .bound
+        .expect("bound content");
+    world
+        .append(JournalChange::NewJobs(vec![Arc::new(queued(JOB.0, input))]))
+        .await;
+    world.change_job(JOB.0, running).await;
+    world.at("Delft").inside().up = false;
+    world.restarted_complete().await
+}
+
+async fn abandon(world: &MemoryWorld) -> JobOutcome {
+    let plane = ControlPlane::new(world.shared.clone());
+    while !plane.is_ready() {
+        world.settle().await;
+    }
+    let command = ApiCommand {
+        by: key(),
+        what: ApiRequest::Abandon(vec![JOB]),
+    };
+    match plane.command(command).await {
+        Ok(ApiAnswer::Jobs(outcomes)) => outcomes[0].1.clone(),
+        answer => panic!("{answer:?}"),
+    }
+}
+
+#[test]
+fn who_abandons_before_a_dead_site_counts_as_silent_is_told_to_repeat_it() {
+    paused(async || {
+        let world = restarted_without_delft().await;
+        let JobOutcome::Waits(told) = abandon(&world).await else {
+            panic!("it waits for Delft")
+        };
+        assert!(
+            told.contains("at Delft, not heard yet; repeat in a minute"),
+            "{told}"
+        );
+        let phase = |w: &MemoryWorld| w.shared.view.load().jobs[&JOB].phase.kind();
+        assert_eq!(phase(&world), PhaseKind::Aborting);
+        let contact = |w: &MemoryWorld| {
+            w.shared
+                .live
+                .site(&site("Delft"))
+                .map(|report| report.contact)
+        };
+        world
+            .until("Delft is unreachable", |w: &MemoryWorld| {
+                matches!(contact(w), Some(Contact::Unreachable { .. }))
+            })
+            .await;
+        assert_eq!(abandon(&world).await, JobOutcome::Done);
+        assert_eq!(phase(&world), PhaseKind::Cancelled);
+    });
+}
+
+fn told(job: &Job, isolated: bool) -> String {
+    let component = "one".into();
+    let why = "which does not answer";
+    let attempts = vec![SilentAttempt {
+        component,
+        site: site("Delft"),
+        why,
+    }];
+    JobSilence { attempts, isolated }
+        .told(job)
+        .expect("something is silent")
+}
+
+#[test]
+fn only_a_job_whose_round_is_given_up_is_told_how_to_abandon_it() {
+    let mut job = running_at("Delft");
+    let rerun = told(&job, false);
+    assert!(
+        rerun.contains("goes on once that site answers, and is given up after"),
+        "{rerun}"
+    );
+    let on_unreachable = OnUnreachable::Wait;
+    job.spec = Arc::new(JobSpec {
+        on_unreachable,
+        ..JobSpec::clone(&job.spec)
+    });
+    let waits = told(&job, false);
+    assert!(
+        waits.ends_with("; it goes on once that site answers"),
+        "{waits}"
+    );
+    job.phase = JobPhase::Aborting {
+        since: Timestamp(3),
+        why: AbortCause::Cancelled,
+        then: AfterAbort::Cancel { by: key() },
+    };
+    let ends = told(&job, false);
+    assert!(
+        ends.contains("it is ended once") && ends.contains("cancel --abandon 1"),
+        "{ends}"
+    );
+}
+
+#[test]
+fn while_it_is_we_who_are_cut_off_nobody_is_told_to_give_anything_up() {
+    let mut job = running_at("Delft");
+    let cut_off = |told: &str| told.contains("we who are cut off") && !told.contains("abandon");
+    let runs = told(&job, true);
+    assert!(
+        cut_off(&runs) && runs.ends_with("it goes on once that site answers"),
+        "{runs}"
+    );
+    job.phase = JobPhase::Aborting {
+        since: Timestamp(3),
+        why: AbortCause::Cancelled,
+        then: AfterAbort::Cancel { by: key() },
+    };
+    let ends = told(&job, true);
+    assert!(
+        cut_off(&ends) && ends.ends_with("it is ended once that site answers"),
+        "{ends}"
+    );
+}

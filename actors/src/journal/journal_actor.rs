@@ -1,0 +1,345 @@
+//! The journal actor.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix::dev::{MessageResponse, OneshotSender};
+use actix::{Actor, AsyncContext, Context, Handler, Message, StreamHandler};
+use cospan_domain::ids::Seq;
+use cospan_storage::port::{AppendGroup, AppendOutcome, CommitReport, UnitToken};
+use cospan_storage::record::job::SpecTexts;
+use thiserror::Error;
+use tokio::sync::mpsc;
+use tracing::error;
+
+use super::{JournalChange, encode};
+use crate::actor_context::Shared;
+use crate::chaos;
+use crate::supervision::{ActorId, ActorKind, LifeGuard, SupervisorVerdict};
+
+/// Asks to make this change durable. Answered once it is, and once it is in the view.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Seq, AppendError>")]
+pub struct Append(pub JournalChange);
+
+/// The reason why a change is not in the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AppendError {
+    /// The record has changed since it was read: reload it.
+    #[error("the record has changed since it was read")]
+    Conflict,
+    /// The change is more than the store takes in one go, whenever it is tried.
+    #[error("{0}")]
+    Unfit(Arc<str>),
+    /// The store has failed or another control plane has taken it; the process is ending.
+    #[error("the store takes no more changes")]
+    Stopped,
+}
+
+/// A report of the store, handed over from its own thread.
+#[derive(Debug)]
+pub struct JournalReport(pub CommitReport);
+
+struct PendingAppend {
+    change: JournalChange,
+    first: UnitToken,
+    units: u64,
+    failed: Option<AppendError>,
+    reply: AppendReply,
+}
+
+/// The answer to an append, or the channel for it. The asker is known only once the handler has
+/// returned; a future that waits for that would be a task for every append.
+#[derive(Debug, Clone, Default)]
+pub struct AppendReply(Rc<RefCell<AppendAnswer>>);
+
+#[derive(Debug, Default)]
+enum AppendAnswer {
+    #[default]
+    Awaited,
+    Given(Result<Seq, AppendError>),
+    Asked(OneshotSender<Result<Seq, AppendError>>),
+}
+
+impl AppendReply {
+    fn give(&self, result: Result<Seq, AppendError>) {
+        let before = self.0.replace(AppendAnswer::Awaited);
+        match before {
+            // The asker may be gone.
+            AppendAnswer::Asked(asker) => drop(asker.send(result)),
+            AppendAnswer::Awaited | AppendAnswer::Given(_) => {
+                drop(self.0.replace(AppendAnswer::Given(result)))
+            }
+        }
+    }
+}
+
+impl MessageResponse<JournalActor, Append> for AppendReply {
+    fn handle(
+        self,
+        _: &mut Context<JournalActor>,
+        asker: Option<OneshotSender<Result<Seq, AppendError>>>,
+    ) {
+        let Some(asker) = asker else { return };
+        match self.0.replace(AppendAnswer::Asked(asker)) {
+            AppendAnswer::Given(result) => self.give(result),
+            AppendAnswer::Awaited | AppendAnswer::Asked(_) => {}
+        }
+    }
+}
+
+/// The only writer to the store.
+pub struct JournalActor {
+    shared: Arc<Shared>,
+    port: Arc<dyn cospan_storage::port::Journal>,
+    reports: Option<mpsc::UnboundedReceiver<JournalReport>>,
+    pending: VecDeque<PendingAppend>,
+    texts: SpecTexts,
+    depth: prometheus::IntGauge,
+    next_token: u64,
+    stopped: bool,
+    _guard: LifeGuard,
+}
+
+impl JournalActor {
+    /// Makes a journal over an open store. The store's sink feeds `reports`, which has no more than
+    /// what was appended and not yet reported.
+    pub fn new(
+        shared: Arc<Shared>,
+        port: Arc<dyn cospan_storage::port::Journal>,
+        reports: mpsc::UnboundedReceiver<JournalReport>,
+        guard: LifeGuard,
+    ) -> Self {
+        let pending = VecDeque::new();
+        let next_token = 0;
+        let reports = Some(reports);
+        let depth = shared.metrics.mailbox_depth.with_label_values(&["journal"]);
+        let texts = SpecTexts::default();
+        Self {
+            shared,
+            port,
+            reports,
+            pending,
+            texts,
+            depth,
+            next_token,
+            stopped: false,
+            _guard: guard,
+        }
+    }
+
+    fn append(&mut self, change: JournalChange) -> AppendReply {
+        let reply = AppendReply::default();
+        match encode::units(&change, &mut self.texts) {
+            _ if self.stopped => reply.give(Err(AppendError::Stopped)),
+            _ if !self.follows(&change) => {
+                self.shared.metrics.journal_conflicts.inc();
+                reply.give(Err(AppendError::Conflict));
+            }
+            Err(problem) => {
+                error!(%problem, "a change does not fit the store");
+                reply.give(Err(AppendError::Unfit(problem.to_string().into())));
+            }
+            Ok(units) => {
+                let first = UnitToken(self.next_token);
+                let count = units.len() as u64;
+                self.next_token += count;
+                self.pending.push_back(PendingAppend {
+                    change,
+                    first,
+                    units: count,
+                    failed: None,
+                    reply: reply.clone(),
+                });
+                self.depth.set(self.pending.len() as i64);
+                // The pending entry is there before a store without a thread reports.
+                for (unit, token) in units.into_iter().zip(first.0..) {
+                    self.port.append(self.shared.epoch, UnitToken(token), unit);
+                }
+            }
+        }
+        reply
+    }
+
+    /// Returns true if a change of an object with one writer was decided on its latest state. Jobs
+    /// are guarded by their version in the store itself.
+    fn follows(&self, change: &JournalChange) -> bool {
+        let view = self.shared.view.load();
+        let pending = || self.pending.iter().rev().map(|pending| &pending.change);
+        match change {
+            JournalChange::Site { old, new } => {
+                let latest = pending().find_map(|change| match change {
+                    JournalChange::Site { new: other, .. } if other.site == new.site => {
+                        Some(Some(other))
+                    }
+                    _ => None,
+                });
+                is_same(
+                    old.as_ref(),
+                    latest.unwrap_or_else(|| view.sites.get(&new.site)),
+                )
+            }
+            JournalChange::Copy { key, old, .. } => {
+                let latest = pending().find_map(|change| match change {
+                    JournalChange::Copy {
+                        key: other, new, ..
+                    } if other == key => Some(new.as_ref()),
+                    _ => None,
+                });
+                is_same(old.as_ref(), latest.unwrap_or_else(|| view.copies.get(key)))
+            }
+            JournalChange::File { name, old, .. } => {
+                let latest = pending().find_map(|change| match change {
+                    JournalChange::File {
+                        name: other, new, ..
+                    } if other == name => Some(new.as_ref()),
+                    _ => None,
+                });
+                is_same(old.as_ref(), latest.unwrap_or_else(|| view.files.get(name)))
+            }
+            JournalChange::NewJobs(_)
+            | JournalChange::Job { .. }
+            | JournalChange::JobArchived { .. }
+            | JournalChange::IdsReserved { .. }
+            | JournalChange::Swept(_)
+            | JournalChange::Barrier => true,
+        }
+    }
+
+    fn group(&mut self, group: AppendGroup) {
+        let metrics = &self.shared.metrics;
+        metrics.flush_units.observe(group.outcomes.len() as f64);
+        metrics.flush_seconds.observe(group.flush_us as f64 / 1e6);
+        let shared = self.shared.clone();
+        let mut done = Vec::with_capacity(group.outcomes.len());
+        shared.view.change(|view| {
+            for (token, outcome) in group.outcomes {
+                self.outcome(token, outcome, view, &mut done);
+            }
+        });
+        self.depth.set(self.pending.len() as i64);
+        self.publish(done);
+    }
+
+    fn outcome(
+        &mut self,
+        token: UnitToken,
+        outcome: AppendOutcome,
+        view: &mut crate::api::View,
+        done: &mut Vec<(PendingAppend, Result<Seq, AppendError>)>,
+    ) {
+        let Some(front) = self.pending.front_mut() else {
+            return;
+        };
+        let last = front.first.0 + front.units - 1 == token.0;
+        let seq = match outcome {
+            AppendOutcome::Committed(seq) => seq,
+            AppendOutcome::Conflict(key) => {
+                self.shared.metrics.journal_conflicts.inc();
+                tracing::warn!(?key, "a record had another version");
+                front.failed = Some(AppendError::Conflict);
+                view.seq
+            }
+            AppendOutcome::Refused(problem) => {
+                error!(%problem, "the store would never take this change");
+                front.failed = Some(AppendError::Conflict);
+                view.seq
+            }
+            AppendOutcome::Fenced => {
+                front.failed = Some(AppendError::Stopped);
+                view.seq
+            }
+        };
+        view.seq = view.seq.max(seq);
+        if !last {
+            return;
+        }
+        let Some(finished) = self.pending.pop_front() else {
+            return;
+        };
+        let result = match finished.failed.clone() {
+            Some(problem) => Err(problem),
+            None => {
+                view.apply(&finished.change);
+                Ok(seq)
+            }
+        };
+        done.push((finished, result));
+    }
+
+    /// Publishes changes to followers, then answers the askers.
+    fn publish(&mut self, done: Vec<(PendingAppend, Result<Seq, AppendError>)>) {
+        let mut fenced = false;
+        for (finished, result) in done {
+            if let Ok(seq) = result {
+                self.shared.committed(seq, finished.change);
+            }
+            fenced |= result == Err(AppendError::Stopped);
+            finished.reply.give(result);
+        }
+        if fenced {
+            self.stop("another control plane has taken the store");
+        }
+    }
+
+    fn stop(&mut self, problem: &str) {
+        if !self.stopped {
+            self.stopped = true;
+            error!(problem, "the store takes no more changes; the process ends");
+            for unanswered in self.pending.drain(..) {
+                unanswered.reply.give(Err(AppendError::Stopped));
+            }
+            self.shared
+                .fatal(&ActorId::Journal, SupervisorVerdict::Exit, problem);
+        }
+    }
+}
+
+/// Returns true if two states of an object are one; a fresh object is like none.
+fn is_same<T: PartialEq>(old: Option<&Arc<T>>, latest: Option<&Arc<T>>) -> bool {
+    match (old, latest) {
+        (Some(old), Some(latest)) => Arc::ptr_eq(old, latest) || old == latest,
+        (_, None) => true,
+        (None, Some(_)) => false,
+    }
+}
+
+impl Actor for JournalActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(ActorKind::Journal.mailbox_bound(&self.shared.settings));
+        if let Some(mut reports) = self.reports.take() {
+            ctx.add_stream(futures_util::stream::poll_fn(move |cx| {
+                reports.poll_recv(cx)
+            }));
+        }
+    }
+}
+
+impl Handler<Append> for JournalActor {
+    type Result = AppendReply;
+
+    fn handle(&mut self, message: Append, _: &mut Context<Self>) -> AppendReply {
+        chaos::enter(ActorKind::Journal);
+        self.append(message.0)
+    }
+}
+
+impl StreamHandler<JournalReport> for JournalActor {
+    fn handle(&mut self, report: JournalReport, _: &mut Context<Self>) {
+        chaos::enter(ActorKind::Journal);
+        match report.0 {
+            CommitReport::Group(group) => self.group(group),
+            CommitReport::Fatal(problem) => self.stop(&problem),
+        }
+    }
+
+    fn finished(&mut self, _: &mut Context<Self>) {
+        if !self.shared.is_stopping() {
+            self.stop("the store has ended by itself");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The bandwidths of links between sites and their latencies: as measured, else as configured.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::placement::{Link, Network};
+use cospan_domain::transfer::measured_bandwidth::{Measured, Rates};
+use cospan_domain::transfer::measured_latency::{Latencies, MeasuredLatency};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, DurationUs, Timestamp};
+
+use crate::actor_context::Shared;
+use crate::actor_settings::Settings;
+
+type SitePair = (SiteName, SiteName);
+
+/// A link in one direction, as it is known now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkStanding {
+    /// The site where the link begins.
+    pub from: SiteName,
+    /// The site where the link ends.
+    pub to: SiteName,
+    /// The bandwidth by which placement and transfers count.
+    pub bandwidth: BitsPerSecond,
+    /// The configured bandwidth.
+    pub configured: BitsPerSecond,
+    /// The bandwidth of past transfers, if there were any lately.
+    pub measured: Option<Measured>,
+    /// The latency by which placement counts, if it is known.
+    pub latency: Option<DurationUs>,
+    /// The configured latency, if any.
+    pub configured_latency: Option<DurationMs>,
+    /// The latency that the site at the link's begin measured, if it did so lately.
+    pub measured_latency: Option<MeasuredLatency>,
+}
+
+/// Every link, and the network that policies look at. The network follows each measurement when
+/// that is made, since there are as many links as sites squared.
+pub(crate) struct LinkTable {
+    settings: Arc<Settings>,
+    rates: Rates,
+    latencies: Latencies,
+    network: Arc<Network>,
+    /// Links whose figures differ from the configured ones.
+    measured: BTreeSet<SitePair>,
+    /// The time at which the first of these measurements is too old.
+    fresh_until: Option<Timestamp>,
+}
+
+impl LinkTable {
+    /// Makes the table as configured.
+    pub(crate) fn new(settings: Arc<Settings>) -> Self {
+        let network = &settings.network;
+        let links = settings
+            .links
+            .iter()
+            .map(|(pair, bandwidth): (&SitePair, &BitsPerSecond)| Link {
+                from: pair.0.clone(),
+                to: pair.1.clone(),
+                bandwidth: *bandwidth,
+                upload: network.uploads.get(pair).copied().unwrap_or(*bandwidth),
+                latency: network
+                    .latencies
+                    .get(pair)
+                    .copied()
+                    .unwrap_or_default()
+                    .into(),
+            });
+        Self {
+            rates: Rates::new(network.rates.clone()),
+            latencies: Latencies::new(network.latency_interval),
+            network: Arc::new(Network::new(links, network.message).with_bids_by(network.bids)),
+            measured: BTreeSet::new(),
+            fresh_until: None,
+            settings,
+        }
+    }
+
+    fn standing(&self, pair: SitePair, now: Timestamp) -> Option<LinkStanding> {
+        let configured = *self.settings.links.get(&pair)?;
+        let configured_latency = self.settings.network.latencies.get(&pair).copied();
+        let (from, to) = pair;
+        let measured = self.rates.get(&from, &to, now);
+        let measured_latency = self.latencies.get(&from, &to, now);
+        let latency = measured_latency.map(|measured| measured.latency);
+        Some(LinkStanding {
+            bandwidth: in_effect(configured, measured.as_ref()),
+            configured,
+            measured,
+            latency: latency.or(configured_latency.map(DurationUs::from)),
+            configured_latency,
+            measured_latency,
+            from,
+            to,
+        })
+    }
+
+    /// Enters what is known of a link into the network.
+    fn follow(&mut self, pair: SitePair, now: Timestamp) {
+        let Some(standing) = self.standing(pair, now) else {
+            return;
+        };
+        let rate = standing
+            .measured
+            .map(|measured| self.rates.expires(&measured));
+        let latency = standing
+            .measured_latency
+            .map(|measured| self.latencies.expires(&measured));
+        let upload = self.upload(&standing);
+        let LinkStanding {
+            from,
+            to,
+            bandwidth,
+            latency: known,
+            ..
+        } = standing;
+        let link = Link {
+            from,
+            to,
+            bandwidth,
+            upload,
+            latency: known.unwrap_or_default(),
+        };
+        Arc::make_mut(&mut self.network).set(&link, rate.is_some());
+        if let Some(until) = rate.into_iter().chain(latency).min() {
+            self.fresh_until = Some(self.fresh_until.map_or(until, |first| first.min(until)));
+            self.measured.insert((link.from, link.to));
+        }
+    }
+
+    /// Returns what the site where a link begins sends: as measured, else as configured.
+    fn upload(&self, link: &LinkStanding) -> BitsPerSecond {
+        let configured = || {
+            let pair = (link.from.clone(), link.to.clone());
+            self.settings.network.uploads.get(&pair).copied()
+        };
+        let known = if link.measured.is_some() {
+            None
+        } else {
+            configured()
+        };
+        known.unwrap_or(link.bandwidth)
+    }
+
+    /// The network as it is known now.
+    fn network(&mut self, now: Timestamp) -> Arc<Network> {
+        if self.fresh_until.is_some_and(|until| until <= now) {
+            self.fresh_until = None;
+            for pair in std::mem::take(&mut self.measured) {
+                self.follow(pair, now);
+            }
+        }
+        self.network.clone()
+    }
+}
+
+impl Shared {
+    fn links(&self) -> MutexGuard<'_, LinkTable> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the bandwidth of a link; `None` if there is none.
+    pub(crate) fn bandwidth(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
+        self.link(from, to).map(|link| link.bandwidth)
+    }
+
+    /// Returns what is known of a link; `None` if there is none.
+    pub(crate) fn link(&self, from: &SiteName, to: &SiteName) -> Option<LinkStanding> {
+        self.links()
+            .standing((from.clone(), to.clone()), self.clock.now())
+    }
+
+    /// Lists all links that end at a site, by where they begin.
+    pub(crate) fn links_to(&self, to: &SiteName) -> Vec<LinkStanding> {
+        self.sites
+            .keys()
+            .filter_map(|from| self.link(from, to))
+            .collect()
+    }
+
+    /// The links as policies look at them.
+    pub(crate) fn network(&self) -> Arc<Network> {
+        self.links().network(self.clock.now())
+    }
+
+    /// Records a transfer over a link, by the bytes that it moved in this time.
+    pub(crate) fn transferred(
+        &self,
+        pair: SitePair,
+        moved: Bytes,
+        time: DurationMs,
+        now: Timestamp,
+    ) {
+        if !self.settings.links.contains_key(&pair) {
+            return;
+        }
+        let mut links = self.links();
+        if !links.rates.observe(pair.clone(), moved, time, now) {
+            return;
+        }
+        links.follow(pair.clone(), now);
+        drop(links);
+        let Some(bandwidth) = self.bandwidth(&pair.0, &pair.1) else {
+            return;
+        };
+        let gauge = &self.metrics.link_bandwidth;
+        let bytes = i64::try_from(bandwidth.0 / 8).unwrap_or(i64::MAX);
+        gauge
+            .with_label_values(&[pair.0.as_str(), pair.1.as_str()])
+            .set(bytes);
+        // Jobs may be placed by the new bandwidth.
+        self.actors.co_allocator.look(&());
+    }
+
+    /// Records the round trip of a message over a link. No actor is asked to look: no job can be
+    /// placed because of it, only elsewhere.
+    pub(crate) fn came_back(&self, pair: SitePair, round_trip: DurationUs, now: Timestamp) {
+        let mut links = self.links();
+        links.latencies.observe(pair.clone(), round_trip, now);
+        links.follow(pair, now);
+    }
+}
+
+/// Returns the bandwidth in force. A copy keeps to what is configured: a measurement above it is
+/// chance.
+fn in_effect(configured: BitsPerSecond, measured: Option<&Measured>) -> BitsPerSecond {
+    measured.map_or(configured, |measured| measured.bandwidth.min(configured))
+}

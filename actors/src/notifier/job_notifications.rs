@@ -1,0 +1,291 @@
+//! Messages about jobs that have ended or will start: at least once each, not for ever. A target
+//! that does not answer keeps no others waiting.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::ids::{JobId, TargetName};
+use cospan_domain::job::decide::decide;
+use cospan_domain::job::evolve::evolve;
+use cospan_domain::job::job_command::JobCommand;
+use cospan_domain::job::job_state::{Job, StartNotice};
+use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::units::{DurationMs, Timestamp};
+use tracing::warn;
+
+use super::{Notice, Notifier};
+use crate::actor_context::Shared;
+use crate::job::JobOrder;
+use crate::journal::{Append, AppendError, JournalChange};
+
+/// The pause before a write is sent to the actor of a job again, which had no room for it.
+const WRITE_AGAIN: Duration = Duration::from_secs(1);
+
+/// The key of a message: job, target, and the notice of the start that it is about; `None` if it is
+/// about the end.
+type NoticeKey = (JobId, TargetName, Option<u32>);
+
+/// The state of targets, and of messages under way.
+#[derive(Debug, Default)]
+pub(super) struct EndNotices {
+    under_way: BTreeSet<NoticeKey>,
+    silent: BTreeMap<TargetName, SilentTarget>,
+}
+
+/// A target that did not take the last message.
+#[derive(Debug, Clone)]
+struct SilentTarget {
+    failures: u32,
+    until: Timestamp,
+    problem: String,
+}
+
+/// The next step for one message that is owed.
+enum NoticeStep {
+    Send(Arc<str>),
+    GiveUp(String),
+    Wait,
+}
+
+impl EndNotices {
+    /// Returns true if as many messages to the target are under way as may be.
+    fn is_full(&self, target: &TargetName) -> bool {
+        self.under_way
+            .iter()
+            .filter(|(_, other, _): &&NoticeKey| other == target)
+            .count()
+            >= Notifier::AT_ONCE
+    }
+
+    /// Returns true if nothing more can be sent, so that there is no use in looking on.
+    fn are_full<'a>(&self, mut targets: impl Iterator<Item = &'a TargetName>) -> bool {
+        self.under_way.len() >= Notifier::AT_ONCE && targets.all(|target| self.is_full(target))
+    }
+}
+
+impl Notifier {
+    /// Sends the messages that are owed, as far as targets take them.
+    pub(super) fn tell_of_ended(&mut self, ctx: &mut Context<Self>) {
+        let view = self.shared.view.load();
+        for job in view.untold.iter().filter_map(|id| view.jobs.get(id)) {
+            if self.ended.are_full(self.shared.settings.targets.keys()) {
+                return;
+            }
+            let ends = job.untold().map(|target| (target, None));
+            let starts = job.unsent().map(|(notice, target)| (target, Some(notice)));
+            for (target, notice) in ends.chain(starts) {
+                if self.ended.is_full(target) {
+                    continue;
+                }
+                let key = (job.id, target.clone(), notice.map(|notice| notice.id));
+                match self.next(job, notice, &key) {
+                    NoticeStep::Send(address) => self.tell(job, notice, key, &address, ctx),
+                    NoticeStep::GiveUp(problem) => self.note(key, Some(problem), ctx),
+                    NoticeStep::Wait => {}
+                }
+            }
+        }
+    }
+
+    fn next(&self, job: &Job, notice: Option<&StartNotice>, key: &NoticeKey) -> NoticeStep {
+        if self.ended.under_way.contains(key) {
+            return NoticeStep::Wait;
+        }
+        let target = &key.1;
+        let Some(address) = self.shared.settings.targets.get(target) else {
+            return NoticeStep::GiveUp("no such target is configured any more".into());
+        };
+        let Some(silence) = self.ended.silent.get(target) else {
+            return NoticeStep::Send(address.clone());
+        };
+        let now = self.shared.clock.now();
+        let since = notice.map(|notice| notice.at).or(job.ended_at());
+        let give_up_at = since.map(|at| at + self.shared.settings.tell_for);
+        if give_up_at.is_some_and(|at| now >= at) {
+            return NoticeStep::GiveUp(silence.problem.clone());
+        }
+        // One message finds out if the target answers again.
+        let probed = self
+            .ended
+            .under_way
+            .iter()
+            .any(|(_, other, _)| other == target);
+        if now < silence.until || probed {
+            NoticeStep::Wait
+        } else {
+            NoticeStep::Send(address.clone())
+        }
+    }
+
+    fn tell(
+        &mut self,
+        job: &Arc<Job>,
+        notice: Option<&StartNotice>,
+        key: NoticeKey,
+        address: &str,
+        ctx: &mut Context<Self>,
+    ) {
+        self.ended.under_way.insert(key.clone());
+        let message = match notice {
+            None => Notice::JobEnded(job.clone()),
+            Some(notice) => Notice::Start {
+                job: job.clone(),
+                notice: notice.clone(),
+            },
+        };
+        let sent = self.shared.messenger.send(address, message);
+        ctx.spawn(sent.into_actor(self).map(move |sent, this, ctx| {
+            let outcome = if sent.is_ok() { "sent" } else { "failed" };
+            this.shared
+                .metrics
+                .notifications
+                .with_label_values(&[outcome])
+                .inc();
+            match sent {
+                Ok(()) => {
+                    this.ended.silent.remove(&key.1);
+                    this.note(key, None, ctx);
+                }
+                Err(_) if bug(Bug::TellNobody) => this.note(key, None, ctx),
+                Err(problem) => this.failed(key, problem, ctx),
+            }
+        }));
+    }
+
+    fn failed(&mut self, key: NoticeKey, problem: String, ctx: &mut Context<Self>) {
+        warn!(job = %key.0, webhook = %key.1, problem, "what becomes of it could not be told; tried again");
+        let failures = self
+            .ended
+            .silent
+            .get(&key.1)
+            .map_or(0, |silence| silence.failures);
+        let failures = failures.saturating_add(1);
+        let pause = (1_u64 << failures.min(9)).min(Self::RETRY_MAX_S);
+        let until = self.shared.clock.now() + DurationMs::from_secs(pause);
+        self.ended.silent.insert(
+            key.1.clone(),
+            SilentTarget {
+                failures,
+                until,
+                problem,
+            },
+        );
+        self.ended.under_way.remove(&key);
+        ctx.run_later(Duration::from_secs(pause), |this, ctx| {
+            this.tell_of_ended(ctx)
+        });
+        // Other messages may wait for this place, or to be given up.
+        self.tell_of_ended(ctx);
+    }
+
+    /// Makes durable that a message was delivered, or cannot be.
+    fn note(&mut self, key: NoticeKey, problem: Option<String>, ctx: &mut Context<Self>) {
+        if bug(Bug::TellTwice) {
+            self.ended.under_way.remove(&key)
+        } else {
+            self.ended.under_way.insert(key.clone())
+        };
+        let written = write(self.shared.clone(), key.clone(), problem.map(Arc::from));
+        ctx.spawn(written.into_actor(self).map(move |written, this, ctx| {
+            // Otherwise the process is ending, and the message would be sent again.
+            if written {
+                this.ended.under_way.remove(&key);
+                this.tell_of_ended(ctx);
+            }
+        }));
+    }
+}
+
+/// Writes that a message was delivered, or cannot be. Returns false if nothing can be written any
+/// more.
+async fn write(shared: Arc<Shared>, key: NoticeKey, problem: Option<Arc<str>>) -> bool {
+    match key {
+        (id, target, None) => write_end(shared, (id, target), problem).await,
+        (id, target, Some(notice)) => {
+            let command = JobCommand::NoticeTold {
+                notice,
+                target,
+                problem,
+            };
+            write_notice(shared, id, command).await
+        }
+    }
+}
+
+/// Has the job's own actor write it. A job that has ended owes no notice of its start.
+async fn write_notice(shared: Arc<Shared>, id: JobId, command: JobCommand) -> bool {
+    while is_owed(&shared, id, &command) {
+        if let Some(addr) = shared.job_actor(id).await {
+            // Refused if it is so already.
+            let _ = addr.send(JobOrder(command.clone())).await;
+        }
+        // Behind it, the view shows what was written.
+        if shared
+            .journal()
+            .send(Append(JournalChange::Barrier))
+            .await
+            .is_err()
+        {
+            return false;
+        }
+        if is_owed(&shared, id, &command) {
+            tokio::time::sleep(WRITE_AGAIN).await;
+        }
+    }
+    true
+}
+
+fn is_owed(shared: &Shared, id: JobId, command: &JobCommand) -> bool {
+    let JobCommand::NoticeTold { notice, target, .. } = command else {
+        return false;
+    };
+    let view = shared.view.load();
+    let job = view.jobs.get(&id);
+    job.is_some_and(|job| {
+        job.unsent()
+            .any(|(owed, to)| owed.id == *notice && to == target)
+    })
+}
+
+/// Writes it without the job's own actor, which has retired. The version of the record decides
+/// between us, another message about the same job, and the archiving. A write that lost against
+/// them is repeated, and the message is not. Returns false if nothing can be written any more.
+async fn write_end(
+    shared: Arc<Shared>,
+    key: (JobId, TargetName),
+    problem: Option<Arc<str>>,
+) -> bool {
+    while let Some(change) = told(&shared, &key, problem.clone()) {
+        let written = shared.journal().send(Append(change)).await;
+        if !matches!(written, Ok(Err(AppendError::Conflict))) {
+            return matches!(written, Ok(Ok(_)));
+        }
+        // Behind it, the view shows who was first.
+        let _ = shared.journal().send(Append(JournalChange::Barrier)).await;
+    }
+    true
+}
+
+fn told(
+    shared: &Shared,
+    (id, target): &(JobId, TargetName),
+    problem: Option<Arc<str>>,
+) -> Option<JournalChange> {
+    let old = shared.view.load().jobs.get(id).cloned()?;
+    let command = JobCommand::EndTold {
+        target: target.clone(),
+        problem,
+    };
+    let now = shared.clock.now();
+    let events = decide(&old, &shared.settings.job, command, now).ok()?;
+    let mut next = Job::clone(&old);
+    events.iter().for_each(|event| evolve(&mut next, event));
+    next.revision += 1;
+    Some(JournalChange::Job {
+        old,
+        new: Arc::new(next),
+        events,
+    })
+}

@@ -1,0 +1,125 @@
+//! Silence of a site and its return: whose fault it is, and who is notified.
+
+use cospan_domain::site::availability::{self, SiteState};
+use cospan_domain::site::contact::Contact;
+use cospan_domain::site::site_command::SiteCommand;
+use cospan_domain::site::site_state::NotificationKind;
+use cospan_domain::units::Timestamp;
+use tracing::{error, info, warn};
+
+use super::ClusterActor;
+use crate::live_state::SitesLeft;
+
+impl ClusterActor {
+    /// The site's state as operators see it.
+    pub(super) fn state(&self, now: Timestamp) -> SiteState {
+        let view = self.shared.view.load();
+        let mut held = 0;
+        let mut last = None;
+        // In the order of jobs, so the components of one job follow each other.
+        for (job, _) in view
+            .holdings
+            .get(&self.name)
+            .into_iter()
+            .flat_map(|held| held.keys())
+        {
+            held += u32::from(last.replace(*job) != Some(*job));
+        }
+        availability::state(self.record.state(), self.current_contact(), held, now)
+    }
+
+    /// Shows the site's state, and logs an error when no site is left that takes work: each site's
+    /// administrator hears of that one site only.
+    pub(super) fn show_state(&self) {
+        let state = self.state(self.now());
+        self.gauges.show_state(self.report.shown(state));
+        let live = &self.shared.live;
+        match live.stands(&self.name, state, self.shared.sites.len()) {
+            Some(SitesLeft::None(states)) => {
+                let states: Vec<String> = states
+                    .iter()
+                    .map(|(site, state)| format!("{site} {}", state.as_str()))
+                    .collect();
+                error!(
+                    sites = states.join(", "),
+                    "no usable site left: nothing is placed until one takes work again; \
+                     mend one and `cospan site reset` it, or lift what keeps it closed"
+                );
+            }
+            Some(SitesLeft::Some) => warn!(site = %self.name, "a site takes work again"),
+            None => {}
+        }
+    }
+
+    pub(super) fn contact_turned(&mut self, contact: Contact, now: Timestamp) {
+        match contact {
+            Contact::Answering { .. } => {
+                info!(site = %self.name, "the site answers");
+                self.answers_again();
+            }
+            Contact::Unreachable { .. } => self.fell_silent(now),
+            Contact::CredentialsExpired { .. } => {
+                let told = self.report.trouble.as_deref().unwrap_or("renew them");
+                let text = format!("site {} refuses our credentials: {told}", self.name);
+                warn!(site = %self.name, "the site refuses our credentials: {told}");
+                self.notify(NotificationKind::CredentialsExpired, text);
+            }
+            Contact::NeverAnswered => {}
+        }
+    }
+
+    pub(super) fn answers_again(&self) {
+        if self.shared.live.answered(&self.name) {
+            warn!("a site answers again; no longer isolated");
+            self.isolation_changed(false);
+        }
+    }
+
+    fn fell_silent(&mut self, now: Timestamp) {
+        let error = self.report.trouble.as_deref().unwrap_or("no answer");
+        if self.report.out_of_order {
+            warn!(
+                site = %self.name,
+                error,
+                "the site cannot be used: nothing new goes there until that is mended"
+            );
+            let text = format!("site {} cannot be used: {error}", self.name);
+            return self.notify(NotificationKind::Unreachable, text);
+        }
+        warn!(
+            site = %self.name,
+            error,
+            "the site is unreachable: nothing new goes there, and what runs there is unknown, \
+             not failed"
+        );
+        let newly_isolated = self.shared.live.lost(&self.name, now);
+        if newly_isolated {
+            error!(
+                "so many sites are silent at once that the fault is ours; nothing is charged or moved"
+            );
+            self.isolation_changed(true);
+        }
+        if !self.shared.live.isolated() {
+            // Sites where no job of ours runs are not polled, and would seem well.
+            self.shared.live.doubt(now);
+            self.shared.actors.clusters.look_all();
+            let text = format!("site {} does not answer", self.name);
+            self.notify(NotificationKind::Unreachable, text);
+        }
+    }
+
+    fn isolation_changed(&self, isolated: bool) {
+        self.shared.metrics.isolated.set(i64::from(isolated));
+        self.shared.actors.jobs.look_all();
+        self.shared.actors.co_allocator.look(&());
+    }
+
+    fn notify(&mut self, kind: NotificationKind, text: String) {
+        let command = SiteCommand::Notify {
+            kind,
+            text: text.into(),
+            details: Vec::new(),
+        };
+        self.record.push(command, None);
+    }
+}

@@ -1,0 +1,249 @@
+//! How far sites are from each other, with sites in memory.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cospan_domain::ids::HostName;
+use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
+
+use crate::actor_settings::Settings;
+use crate::link_measurements::LinkStanding;
+use crate::transfer::testing::{MemoryWorld, paused, site};
+
+const NAMES: [&str; 3] = ["Delft", "Leiden", "Utrecht"];
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn host(name: &str) -> HostName {
+    HostName::new(&format!("fs0.{name}.nl")).expect("a host")
+}
+
+/// Each site has a host and a link to each other one, of which 9 ms are configured.
+fn linked(settings: &mut Settings) {
+    settings.network.hosts = NAMES.map(|name| (site(name), host(name))).into();
+    let pairs = settings
+        .links
+        .keys()
+        .map(|pair| (pair.clone(), DurationMs(9)));
+    settings.network.latencies = pairs.collect();
+}
+
+/// A message from Delft takes 2 ms to Leiden and back, and as long to Utrecht.
+fn world(change: impl FnOnce(&mut Settings)) -> MemoryWorld {
+    let world = MemoryWorld::set(&NAMES, |settings| {
+        linked(settings);
+        change(settings);
+    });
+    for from in NAMES {
+        let trips = NAMES.map(|to| (host(to), Some(DurationUs(2_000))));
+        world.at(from).inside().round_trips = BTreeMap::from(trips);
+    }
+    world
+}
+
+fn link(world: &MemoryWorld, from: &str, to: &str) -> LinkStanding {
+    world.shared.link(&site(from), &site(to)).expect("a link")
+}
+
+fn latency(world: &MemoryWorld, from: &str, to: &str) -> Option<u64> {
+    link(world, from, to).latency.map(|latency| latency.0)
+}
+
+/// How often a site was told to measure its way to another.
+fn asked(world: &MemoryWorld, from: &str, to: &str) -> usize {
+    world
+        .at(from)
+        .inside()
+        .measured
+        .iter()
+        .filter(|(asked, _)| *asked == host(to))
+        .count()
+}
+
+#[test]
+fn sites_measure_each_other_once_an_interval_one_after_another() {
+    paused(|| async {
+        let world = world(|_| ());
+        tokio::time::sleep(30 * MINUTE + Duration::from_secs(1)).await;
+        let mut times = Vec::new();
+        for from in NAMES {
+            for to in NAMES.into_iter().filter(|to| *to != from) {
+                assert_eq!(asked(&world, from, to), 3, "{from} to {to}");
+                assert_eq!(
+                    latency(&world, from, to),
+                    Some(1_000),
+                    "half of it: {from} to {to}"
+                );
+            }
+            assert_eq!(asked(&world, from, from), 0);
+            times.extend(world.at(from).inside().measured.iter().map(|(_, at)| *at));
+        }
+        times.sort();
+        let least = times
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .min()
+            .expect("several");
+        assert!(
+            least > Duration::from_secs(90),
+            "{least:?} between two of all sites"
+        );
+        let measured = link(&world, "Delft", "Leiden")
+            .measured_latency
+            .expect("it was measured");
+        assert_eq!(measured.measurements, 3);
+    });
+}
+
+#[test]
+fn a_host_that_never_answers_delays_nobody_and_is_nobodys_error() {
+    paused(|| async {
+        let world = world(|settings| settings.network.latency_interval = DurationMs(20_000));
+        world
+            .at("Delft")
+            .inside()
+            .round_trips
+            .insert(host("Leiden"), None);
+        world
+            .at("Delft")
+            .inside()
+            .round_trips
+            .remove(&host("Utrecht"));
+        world
+            .until("both were asked", |w| asked(w, "Delft", "Utrecht") > 1)
+            .await;
+        for name in NAMES {
+            let record = world.shared.view.load().sites.get(&site(name)).cloned();
+            assert_eq!(
+                record.map_or(0, |record| record.consecutive_errors),
+                0,
+                "{name}"
+            );
+        }
+        assert_eq!(
+            latency(&world, "Delft", "Leiden"),
+            Some(9_000),
+            "what is configured"
+        );
+        assert_eq!(
+            latency(&world, "Delft", "Utrecht"),
+            Some(9_000),
+            "what is configured"
+        );
+        assert_eq!(latency(&world, "Leiden", "Delft"), Some(1_000));
+        // While a measurement hangs, the site is asked for other things.
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
+        let hangs = asked(&world, "Delft", "Leiden");
+        world
+            .until("the next one hangs", |w| {
+                asked(w, "Delft", "Leiden") > hangs
+            })
+            .await;
+        let age = || {
+            let report = world.shared.live.site(&site("Delft")).expect("a report");
+            report
+                .idle
+                .as_ref()
+                .map(|(asked_at, _)| *asked_at)
+                .expect("it answered")
+        };
+        let began = age();
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert!(age() > began, "it was asked for its load meanwhile");
+        assert_eq!(asked(&world, "Delft", "Leiden"), hangs + 1, "one at a time");
+    });
+}
+
+#[test]
+fn what_was_measured_counts_until_it_is_too_old() {
+    paused(|| async {
+        let world = world(|_| ());
+        world
+            .until("it is measured", |w: &MemoryWorld| {
+                link(w, "Delft", "Leiden").measured_latency.is_some()
+            })
+            .await;
+        for name in NAMES {
+            world.at(name).inside().round_trips.clear();
+        }
+        tokio::time::sleep(50 * MINUTE).await;
+        assert_eq!(latency(&world, "Delft", "Leiden"), Some(1_000));
+        tokio::time::sleep(15 * MINUTE).await;
+        assert_eq!(
+            latency(&world, "Delft", "Leiden"),
+            Some(9_000),
+            "as configured again"
+        );
+    });
+}
+
+#[test]
+fn a_site_that_is_silent_is_told_to_measure_nothing() {
+    paused(|| async {
+        let world = world(|_| ());
+        world.settle().await;
+        world.at("Leiden").inside().up = false;
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
+        world
+            .until("it is silent", |w: &MemoryWorld| {
+                let report = w.shared.live.site(&site("Leiden"));
+                report.is_some_and(|report| !report.contact.is_answering())
+            })
+            .await;
+        let before = world.at("Leiden").inside().measured.len();
+        tokio::time::sleep(60 * MINUTE).await;
+        assert_eq!(world.at("Leiden").inside().measured.len(), before);
+        world.at("Leiden").inside().up = true;
+        world
+            .until("it measures", |w| {
+                w.at("Leiden").inside().measured.len() > before
+            })
+            .await;
+    });
+}
+
+#[test]
+fn without_a_host_a_link_or_an_interval_nothing_is_measured() {
+    let off: [fn(&mut Settings); 3] = [
+        |settings| settings.network.hosts.clear(),
+        |settings| settings.links.clear(),
+        |settings| settings.network.latency_interval = DurationMs::ZERO,
+    ];
+    for change in off {
+        paused(move || async move {
+            let world = world(change);
+            tokio::time::sleep(60 * MINUTE).await;
+            assert!(
+                NAMES
+                    .iter()
+                    .all(|name| world.at(name).inside().measured.is_empty())
+            );
+        });
+    }
+}
+
+#[test]
+fn the_network_of_placement_follows_measurements_and_their_end() {
+    paused(|| async {
+        let world = world(|_| ());
+        let slow = world.shared.network();
+        world
+            .until("it is measured", |w: &MemoryWorld| {
+                link(w, "Delft", "Leiden").measured_latency.is_some()
+            })
+            .await;
+        assert_ne!(world.shared.network(), slow);
+        let bandwidth = slow.bandwidth(&site("Delft"), &site("Leiden"));
+        assert_eq!(
+            bandwidth,
+            BitsPerSecond(1_000_000),
+            "which is another matter"
+        );
+        for name in NAMES {
+            world.at(name).inside().round_trips.clear();
+        }
+        tokio::time::sleep(70 * MINUTE).await;
+        assert_eq!(world.shared.network(), slow, "all is as configured again");
+    });
+}

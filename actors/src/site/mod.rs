@@ -1,0 +1,33 @@
+//! The site actors, one per site: all calls to it, the one loop that polls it, its record.
+
+mod calls;
+mod contact;
+mod job_interest;
+mod latency;
+#[cfg(test)]
+mod latency_tests;
+mod own_probe;
+#[cfg(test)]
+mod own_probe_tests;
+mod partition_experience;
+#[cfg(test)]
+mod partition_experience_tests;
+mod poll;
+mod poll_interval;
+mod reconcile;
+mod shared_reservations;
+mod site_actor;
+mod site_bids;
+mod site_metrics;
+mod site_record;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+pub use calls::Call;
+pub use site_actor::ClusterActor;
+pub(crate) use site_bids::{Announcement, BidReply, BidResponse, Bidding};
+pub use site_record::{
+    AskAdmission, AttemptOver, ErrorCharge, NotificationSent, SiteCommandMessage,
+};
+pub(crate) use slots::free_slots;

@@ -1,0 +1,313 @@
+//! The probe of our own: a payload that does nothing, sent where all errors in a row are one
+//! owner's. It goes the way of every attempt, but is nobody's job.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, Epoch, Round, SiteName};
+use cospan_domain::job::spec::{Executable, Program};
+use cospan_domain::site::barred_owners_record::{OWN_PROBE_JOB, OWN_PROBE_PATIENCE, OwnProbe};
+use cospan_domain::site::site_command::{ProbeOutcome, SiteCommand};
+use cospan_domain::site::site_state::SiteRecord;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{
+    CallKind, ErrorBlame, ExitCause, GateDecision, Go, Observation, Peer, Site, SiteError,
+    SubmitRequest,
+};
+use tracing::info;
+
+use super::ClusterActor;
+use super::calls::outcome_label;
+use crate::metrics::Metrics;
+
+/// The probe's payload: every machine has it.
+const PROGRAM: &str = "true";
+/// More than a payload that does nothing takes anywhere.
+const WALL_TIME: DurationMs = DurationMs::from_secs(60);
+/// The pauses between two looks at the probe, at first and at most.
+const LOOK: DurationMs = DurationMs(100);
+const LOOK_MAX: DurationMs = DurationMs(15_000);
+/// The next look comes after this part of the time for which the probe has been under way.
+const LOOK_PART: u64 = 4;
+
+/// This life's knowledge of the probe.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    /// A step of the probe is being taken.
+    busy: bool,
+    /// No step is taken before this time.
+    next_at: Timestamp,
+    /// The latest attempt that was submitted, or may have been.
+    submitted: Option<Attempt>,
+    /// The time since which the site can be reached, as far as this life saw it.
+    reached_since: Option<Timestamp>,
+}
+
+/// The result of a step.
+enum ProbeStepResult {
+    /// The probe goes on.
+    Nothing,
+    /// The site has no room for it yet, or cannot be reached: the probe was not submitted.
+    NotYet,
+    /// The probe is over.
+    Over(ProbeOutcome, String),
+}
+
+/// Returns true if an attempt found at a site is the probe that is under way there.
+pub(super) fn is_under_way(tag: &AttemptTag, record: Option<&SiteRecord>) -> bool {
+    let current = record.and_then(|record| record.own_probe.as_ref());
+    tag.job == OWN_PROBE_JOB && current.is_some_and(|probe| probe.number == tag.attempt)
+}
+
+impl ClusterActor {
+    /// Takes the next step of the probe that the record wants, if any.
+    pub(super) fn probe_by_ourselves(&mut self, ctx: &mut Context<Self>) {
+        // Decisions made meanwhile are written first; then this is called again.
+        if self.sent.busy || self.record.is_writing() || self.record.has_commands() {
+            return;
+        }
+        let Some(probe) = self.record.state().own_probe.clone() else {
+            return;
+        };
+        let now = self.now();
+        if !self.reaches_for_probe() {
+            // The time that passes meanwhile tells nothing of the probe.
+            self.sent.reached_since = None;
+            return;
+        }
+        let reached_since = *self.sent.reached_since.get_or_insert(now);
+        if now < self.sent.next_at {
+            return;
+        }
+        self.sent.busy = true;
+        let ends = probe.given_up_at().max(reached_since + OWN_PROBE_PATIENCE);
+        let step = ProbeStep {
+            is_last: now >= ends,
+            ..self.step_of(&probe, now)
+        };
+        let permits = self.calls.clone();
+        let site = self.site.clone();
+        let metrics = self.shared.metrics.clone();
+        let taken = async move {
+            let Ok(_permit) = permits.acquire_owned().await else {
+                return ProbeStepResult::NotYet;
+            };
+            step.take(&*site, &metrics).await
+        };
+        ctx.spawn(taken.into_actor(self).map(move |told, this, ctx| {
+            this.sent.busy = false;
+            match told {
+                ProbeStepResult::Over(ProbeOutcome::Failed, why) if !this.reaches_for_probe() => {
+                    // A site that cannot be reached may be well.
+                    return this.own_probe_over(&probe, ProbeOutcome::Inconclusive, why, ctx);
+                }
+                ProbeStepResult::Over(outcome, why) => {
+                    return this.own_probe_over(&probe, outcome, why, ctx);
+                }
+                ProbeStepResult::NotYet => {}
+                ProbeStepResult::Nothing => {
+                    this.sent.submitted = Some(probe.number);
+                    this.left_there = true;
+                }
+            }
+            let now = this.now();
+            let pause = DurationMs(now.since(probe.since).0 / LOOK_PART).clamp(LOOK, LOOK_MAX);
+            // Looks before then do not ask the site again.
+            this.sent.next_at = now + DurationMs(pause.0 / 2);
+            ctx.run_later(Duration::from_millis(pause.0), Self::probe_by_ourselves);
+        }));
+    }
+
+    fn reaches_for_probe(&self) -> bool {
+        self.contact.contact().is_answering() && !self.shared.live.isolated()
+    }
+
+    fn step_of(&self, probe: &OwnProbe, now: Timestamp) -> ProbeStep {
+        ProbeStep {
+            tag: probe.tag(self.shared.instance, &self.name),
+            site: self.name.clone(),
+            epoch: self.shared.epoch,
+            is_submitted: self.sent.submitted == Some(probe.number),
+            is_last: false,
+            now,
+            start_by: now + self.report.observed.clock + self.shared.settings.job.go_grace,
+        }
+    }
+
+    fn own_probe_over(
+        &mut self,
+        probe: &OwnProbe,
+        outcome: ProbeOutcome,
+        why: String,
+        ctx: &mut Context<Self>,
+    ) {
+        info!(site = %self.name, owner = %probe.owner, ?outcome, why, "our own probe is over");
+        let told = match outcome {
+            ProbeOutcome::Succeeded => "succeeded",
+            ProbeOutcome::Failed => "failed",
+            ProbeOutcome::Inconclusive => "inconclusive",
+        };
+        self.shared
+            .metrics
+            .own_probes
+            .with_label_values(&[told])
+            .inc();
+        let number = probe.number;
+        let jitter = self.jitter();
+        let detail = why.into();
+        self.record.push(
+            SiteCommand::OwnProbeOver {
+                number,
+                outcome,
+                detail,
+                jitter,
+            },
+            None,
+        );
+        self.turn(ctx);
+    }
+}
+
+/// A step: submit the probe if that is still to do, and open its gate once it is there.
+struct ProbeStep {
+    tag: AttemptTag,
+    site: SiteName,
+    epoch: Epoch,
+    is_submitted: bool,
+    /// The probe is given up unless it has reported by now.
+    is_last: bool,
+    now: Timestamp,
+    start_by: Timestamp,
+}
+
+impl ProbeStep {
+    async fn take(self, site: &dyn Site, metrics: &Metrics) -> ProbeStepResult {
+        let count = |kind: CallKind, outcome| {
+            metrics
+                .site_calls
+                .with_label_values(&[kind.as_str(), outcome])
+                .inc();
+        };
+        if !self.is_submitted && !self.is_last {
+            let submitted = site.submit(&self.order()).await;
+            count(CallKind::Submit, outcome_label(&submitted));
+            match submitted {
+                // The tag shows whether it was submitted.
+                Ok(_) | Err(SiteError::OutcomeUnknown(_)) => {}
+                Err(
+                    SiteError::SiteFull(_)
+                    | SiteError::LockedOut(_)
+                    | SiteError::OutOfOrder(_)
+                    | SiteError::NotSent(_),
+                ) => return ProbeStepResult::NotYet,
+                Err(SiteError::Unfit(why)) => {
+                    return ProbeStepResult::Over(ProbeOutcome::Inconclusive, why);
+                }
+                Err(SiteError::Refused(why)) => {
+                    return ProbeStepResult::Over(ProbeOutcome::Failed, why);
+                }
+            }
+        }
+        let status = site.status(&[self.tag]).await;
+        count(CallKind::Status, outcome_label(&status));
+        let Ok(mut status) = status else {
+            return if self.is_last {
+                ProbeStepResult::NotYet
+            } else {
+                ProbeStepResult::Nothing
+            };
+        };
+        let seen = status.attempts.remove(&self.tag);
+        if self.is_last {
+            return match seen.map(judge) {
+                Some(over @ ProbeStepResult::Over(..)) => over,
+                _ => {
+                    let why = format!("it told nothing for {OWN_PROBE_PATIENCE}");
+                    ProbeStepResult::Over(ProbeOutcome::Inconclusive, why)
+                }
+            };
+        }
+        match seen {
+            Some(Observation::Ready(at_gate)) => {
+                let go = GateDecision::Go(self.go(&at_gate.host));
+                let decided = site.decide_gate(self.tag, &go).await;
+                count(CallKind::DecideGate, outcome_label(&decided));
+                ProbeStepResult::Nothing
+            }
+            Some(seen) => judge(seen),
+            None => ProbeStepResult::Nothing,
+        }
+    }
+
+    fn order(&self) -> SubmitRequest {
+        let program = Program {
+            executable: Executable::AtSite(PROGRAM.into()),
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            directory: None,
+            setup: Vec::new(),
+        };
+        let plain = SubmitRequest::plain(self.tag, program, WALL_TIME);
+        let hold_max = OWN_PROBE_PATIENCE;
+        SubmitRequest {
+            epoch: self.epoch,
+            hold_max,
+            name: Some("probe".into()),
+            ..plain
+        }
+    }
+
+    fn go(&self, host: &str) -> Go {
+        let attempt = self.tag.attempt;
+        let site = self.site.clone();
+        let host = host.to_owned();
+        Go {
+            round: Round(1),
+            epoch: self.epoch,
+            start_at: self.now,
+            start_by: self.start_by,
+            rank: ComponentIndex(0),
+            peers: vec![Peer {
+                attempt,
+                site,
+                host,
+                processors: 1,
+            }],
+        }
+    }
+}
+
+/// Judges an observation of the probe. It blames the site only for what no payload beside the probe
+/// could have caused.
+fn judge(seen: Observation) -> ProbeStepResult {
+    let over = |outcome, why: String| ProbeStepResult::Over(outcome, why);
+    match seen {
+        Observation::Absent
+        | Observation::Queued(_)
+        | Observation::Starting
+        | Observation::Ready(_)
+        | Observation::Begun(_)
+        | Observation::Unknown(_) => ProbeStepResult::Nothing,
+        Observation::Exited(exit) => match exit.cause {
+            ExitCause::Code(0) => over(ProbeOutcome::Succeeded, "it ran".to_owned()),
+            ExitCause::Code(code) => over(ProbeOutcome::Failed, format!("exit code {code}")),
+            ExitCause::CouldNotStart(why) => over(ProbeOutcome::Failed, why),
+            ExitCause::WallTime => over(ProbeOutcome::Failed, format!("not over in {WALL_TIME}")),
+            ExitCause::Signal(signal) => {
+                over(ProbeOutcome::Inconclusive, format!("signal {signal}"))
+            }
+            ExitCause::Terminated => over(ProbeOutcome::Inconclusive, "told to end".to_owned()),
+            ExitCause::TooLate => over(
+                ProbeOutcome::Inconclusive,
+                "its gate opened late".to_owned(),
+            ),
+        },
+        Observation::Void => over(ProbeOutcome::Inconclusive, "its gate was closed".to_owned()),
+        Observation::Vanished { detail, .. } => over(ProbeOutcome::Failed, detail),
+        Observation::Ended { why, detail, .. } => match why.blame() {
+            ErrorBlame::Site => over(ProbeOutcome::Failed, detail),
+            ErrorBlame::Job | ErrorBlame::Nobody => over(ProbeOutcome::Inconclusive, detail),
+        },
+    }
+}

@@ -1,0 +1,137 @@
+//! Learns from attempts what could be got at the site.
+
+use std::sync::Arc;
+
+use cospan_domain::acquisition::{PartitionAccount, PartitionDemand};
+use cospan_domain::ids::AttemptTag;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{InQueue, Observation};
+use tracing::info;
+
+use super::ClusterActor;
+
+/// The limit between starts at once and waits: an attempt that starts within this time got its
+/// processors at once.
+const AT_ONCE: DurationMs = DurationMs::from_secs(60);
+
+/// The longest delay between a wait at the site and the poll that sees it.
+const SEEN_LATE: DurationMs = DurationMs::from_secs(15);
+
+/// The request of an attempt: partition, resources, and when.
+struct AttemptDemand {
+    lane: PartitionAccount,
+    ask: PartitionDemand,
+    at: Timestamp,
+}
+
+impl ClusterActor {
+    /// Half of the time that a claim has to start, if that is less: a claim that is given up must
+    /// have shown by then that it waited.
+    fn at_once(&self) -> DurationMs {
+        let claims = self.shared.settings.job.claims_at([&self.name]);
+        AT_ONCE.min(DurationMs(claims.ready_within.0 / 2))
+    }
+
+    /// Learns from what the attempts here were last seen to do.
+    pub(super) fn learn(&mut self) {
+        if self
+            .report
+            .shape
+            .as_ref()
+            .is_none_or(|shape| shape.lanes.is_none())
+        {
+            return;
+        }
+        let observed = self.report.observed.clone();
+        let at_once = self.at_once();
+        let before = std::mem::take(&mut self.behind);
+        for (tag, observation) in &observed.attempts {
+            match observation {
+                Observation::Queued(InQueue {
+                    behind: Some(why), ..
+                }) => {
+                    let since = before.get(tag).copied().unwrap_or(observed.asked_at);
+                    self.behind.insert(*tag, since);
+                    // An attempt that was to begin later has not waited for others before that.
+                    let lasts = observed.asked_at.since(since) + SEEN_LATE >= at_once;
+                    if let Some(asked) = self.asked(*tag).filter(|_| lasts) {
+                        self.waited(asked, why, at_once);
+                    }
+                }
+                Observation::Ready(at_gate) => {
+                    let at = at_gate.held_at - observed.clock;
+                    if let Some(asked) = self.asked(*tag) {
+                        self.started(asked, at, at_once);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn started(&mut self, asked: AttemptDemand, at: Timestamp, at_once: DurationMs) {
+        let AttemptDemand {
+            lane,
+            ask,
+            at: asked_at,
+        } = asked;
+        let obtainable = Arc::make_mut(&mut self.report.obtainable);
+        if at.since(asked_at) < at_once {
+            obtainable.started(lane, ask, asked_at, at);
+        } else {
+            obtainable.started_late(&lane, ask, asked_at, at);
+        }
+    }
+
+    fn waited(&mut self, asked: AttemptDemand, why: &Arc<str>, at_once: DurationMs) {
+        let AttemptDemand { lane, ask, at } = asked;
+        let seen_at = self.report.observed.asked_at;
+        if seen_at.since(at) < at_once {
+            return;
+        }
+        if self.report.obtainable.in_the_way(&lane, &ask).is_none() {
+            info!(site = %self.name, %lane, processors = ask.processors, %why, "waits there");
+        }
+        Arc::make_mut(&mut self.report.obtainable).waited(lane, ask, why, at, seen_at);
+    }
+
+    /// Returns the partition, resources and time that an attempt asked for; `None` once its job
+    /// knows that it has them.
+    fn asked(&self, tag: AttemptTag) -> Option<AttemptDemand> {
+        let view = self.shared.view.load();
+        let holding = view
+            .holdings
+            .get(&self.name)?
+            .get(&(tag.job, tag.component))?;
+        let at = holding.visible_from.filter(|at| *at > Timestamp(0))?;
+        if holding.attempt != tag.attempt {
+            return None;
+        }
+        let words = self.shared.settings.default_policies.lanes;
+        let job = view.jobs.get(&tag.job)?;
+        let (lane, ask) = self.report.asked(words, &self.name, job, tag.component)?;
+        Some(AttemptDemand { lane, ask, at })
+    }
+
+    /// Forgets old waits and starts: what had to be waited for long ago may be had now, and what
+    /// was got long ago means nothing any more.
+    pub(super) fn forget_waits(&mut self, now: Timestamp) {
+        if self
+            .report
+            .obtainable
+            .next_end()
+            .is_none_or(|end| end > now)
+        {
+            return;
+        }
+        let ended = Arc::make_mut(&mut self.report.obtainable).forget(now);
+        self.shared
+            .live
+            .publish(self.name.clone(), Arc::new(self.report.clone()));
+        if ended {
+            self.shared.live.note_change();
+            self.shared.actors.co_allocator.look(&());
+            self.shared.actors.claimer.look(&());
+        }
+    }
+}

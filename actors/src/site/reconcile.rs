@@ -1,0 +1,544 @@
+//! Convergence with the site: whatever lives there under our instance's tags and is nobody's
+//! current attempt is ended on sight; what ended long ago is removed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::ids::{AttemptTag, InstanceId, JobId, SiteName};
+use cospan_domain::job::job_state::{Job, JobPhase};
+use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::reservation::{ReservationTag, Serial, Span};
+use cospan_domain::site::shared_reservation::SharedReservation;
+use cospan_domain::site::site_command::SiteCommand;
+use cospan_domain::site::site_state::AttemptId;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{GateDecision, Observation, Site, SiteError};
+use tracing::{info, warn};
+
+use super::shared_reservations::expected;
+use super::{ClusterActor, own_probe};
+use crate::actor_context::Shared;
+use crate::api::View;
+use crate::job::LeaseGone;
+
+/// The number of removals that are under way at the same time.
+const SWEPT_AT_ONCE: usize = 8;
+
+/// The pause until something that is ending is looked at again, and the number of such looks before
+/// they become rarer.
+const SOON: DurationMs = DurationMs::from_secs(10);
+const SOON_TIMES: u32 = 6;
+
+/// The fate of an attempt found at a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AttemptFate {
+    /// It is its job's current attempt, or another instance's: not touched.
+    Leave,
+    /// It is nobody's: ended if it lives; its files stay for a while.
+    End,
+    /// It is nobody's, and its files have been kept long enough.
+    Remove,
+}
+
+/// The instances whose attempts and reservations at a site this control plane may end.
+#[derive(Clone, Copy)]
+pub(super) struct Ours<'a> {
+    pub(super) instance: InstanceId,
+    /// Instances whose store it took over, where none of them can be using the site.
+    pub(super) former: &'a [InstanceId],
+}
+
+impl<'a> Ours<'a> {
+    fn at(site: &dyn Site, shared: &'a Shared) -> Self {
+        let former = if site.is_ours_alone() {
+            &shared.former[..]
+        } else {
+            &[]
+        };
+        Self {
+            instance: shared.instance,
+            former,
+        }
+    }
+
+    fn has_reserved(&self, tag: &ReservationTag) -> bool {
+        tag.instance == self.instance || self.former.contains(&tag.instance)
+    }
+}
+
+/// Decides the fate of what was found under a tag.
+pub(super) fn fate(
+    tag: &AttemptTag,
+    ours: Ours<'_>,
+    view: &View,
+    now: Timestamp,
+    keep: DurationMs,
+) -> AttemptFate {
+    let instance = ours.instance;
+    let job = view.jobs.get(&tag.job);
+    // What was taken over from another control plane is ours as well.
+    let expected = job.map_or(instance, |job| {
+        job.tag_of(instance, tag.component, tag.attempt).instance
+    });
+    if tag.instance != expected && !bug(Bug::TouchOthers) {
+        // No job of ours knows what it did after its store was exported.
+        let is_left = ours.former.contains(&tag.instance);
+        return if is_left {
+            AttemptFate::Remove
+        } else {
+            AttemptFate::Leave
+        };
+    }
+    let Some(job) = job else {
+        return AttemptFate::Remove;
+    };
+    let component = job.components.get(tag.component.0 as usize);
+    if component.is_some_and(|c| c.attempt == tag.attempt && c.run.may_live()) {
+        return AttemptFate::Leave;
+    }
+    match ended_at(job) {
+        Some(at) if now >= at + keep && !bug(Bug::KeepAttempts) => AttemptFate::Remove,
+        Some(_) | None => AttemptFate::End,
+    }
+}
+
+/// Returns true if the reservation under this tag is of use to its job, or to those that share it,
+/// or may be.
+fn is_needed(tag: &ReservationTag, site: &SiteName, shared: &Shared) -> bool {
+    if tag.instance != shared.instance {
+        return false;
+    }
+    let view = shared.view.load();
+    if tag.is_shared() {
+        let shared = view
+            .sites
+            .get(site)
+            .and_then(|record| record.shared_with(tag.serial));
+        return shared.is_some_and(SharedReservation::needs_lease);
+    }
+    let job = view.jobs.get(&tag.job).filter(|job| !job.is_final());
+    let reservation = job.and_then(|job| job.reservation.as_deref());
+    reservation.is_some_and(|reservation| reservation.needs(tag.serial))
+}
+
+/// Lists the reservations that a site should have for jobs whose rounds have not begun there.
+fn promised_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (JobId, Span)> {
+    let view = shared.view.load();
+    let waiting = view
+        .jobs
+        .values()
+        .filter(|job| matches!(job.phase, JobPhase::Placed { .. }));
+    let promised = waiting.flat_map(|job| {
+        let here = job.components.iter().filter(|component| {
+            component
+                .placement
+                .as_ref()
+                .is_some_and(|placement| placement.site == *site)
+        });
+        let promised = here.filter_map(|component| component.acquisition().promised());
+        promised
+            .filter(|promised| !promised.shared)
+            .map(|promised| {
+                let span = Span::new(promised.from, promised.to);
+                (promised.tag(shared.instance, job.id), (job.id, span))
+            })
+    });
+    promised.collect()
+}
+
+/// Reports to jobs the reservations that a site should still have, and lost. Nobody waits for the
+/// outcome: a job that gets the report too early or too late ignores it, and a job that is just
+/// being rebuilt gets it at the next look.
+fn tell_losses(site: &SiteName, shared: &Shared, lost: &BTreeMap<ReservationTag, (JobId, Span)>) {
+    let promised = promised_at(site, shared);
+    for (tag, (job, _)) in lost.iter().filter(|(tag, _)| promised.contains_key(tag)) {
+        let Some(addr) = shared.actors.jobs.addr(job) else {
+            continue;
+        };
+        warn!(%site, %job, %tag, "the site does not hold this reservation any more");
+        addr.do_send(LeaseGone {
+            site: site.clone(),
+            serial: tag.serial,
+        });
+    }
+}
+
+/// The state of our reservations at a site.
+#[derive(Default)]
+struct FoundLeases {
+    /// Reservations that nobody needs; at the next look they are cancelled.
+    orphans: BTreeSet<ReservationTag>,
+    /// Shared reservations that should be there, but are not.
+    gone: BTreeSet<Serial>,
+    /// Shared reservations that are there for another time.
+    changed: BTreeSet<Serial>,
+}
+
+/// Compares the reservations at a site with those that we need. Those that nobody needs are
+/// cancelled if they were so at the last look, too. Looks also for those that should be there, and
+/// are not.
+async fn compare_reservations(
+    site: &dyn Site,
+    shared: &Shared,
+    seen_before: &BTreeSet<ReservationTag>,
+) -> Result<FoundLeases, SiteError> {
+    let Some(granting) = site.reservations() else {
+        return Ok(FoundLeases::default());
+    };
+    let record = shared.view.load().sites.get(site.name()).cloned();
+    let mut gone = record
+        .map(|record| expected(&record, shared.clock.now()))
+        .unwrap_or_default();
+    let mut lost = promised_at(site.name(), shared);
+    let mut orphans = BTreeSet::new();
+    let mut changed = BTreeSet::new();
+    let ours = Ours::at(site, shared);
+    let listed = granting.list().await?.into_iter();
+    for (tag, seen) in listed.filter(|(tag, _)| ours.has_reserved(tag)) {
+        let is_known = tag.is_shared() && tag.instance == shared.instance;
+        let expected = if is_known {
+            gone.remove(&tag.serial)
+        } else {
+            None
+        };
+        if expected.is_some_and(|span| !seen.is_of(span)) {
+            changed.insert(tag.serial);
+        }
+        if lost.get(&tag).is_some_and(|(_, span)| seen.is_of(*span)) {
+            lost.remove(&tag);
+        }
+        if is_needed(&tag, site.name(), shared) {
+            continue;
+        }
+        if seen_before.contains(&tag) {
+            // A reservation still in use is tried again once the strays in it have ended.
+            if let Err(problem) = granting.release(tag).await {
+                warn!(site = %site.name(), %tag, %problem, "nobody needs this reservation");
+                orphans.insert(tag);
+                continue;
+            }
+            warn!(site = %site.name(), %tag, "nobody needs this reservation; cancelled");
+            let orphans = &shared.metrics.reservations.orphans;
+            orphans.with_label_values(&[site.name().as_str()]).inc();
+        } else {
+            orphans.insert(tag);
+        }
+    }
+    tell_losses(site.name(), shared, &lost);
+    Ok(FoundLeases {
+        orphans,
+        gone: gone.into_keys().collect(),
+        changed,
+    })
+}
+
+fn ended_at(job: &Job) -> Option<Timestamp> {
+    match job.phase {
+        JobPhase::Finished { at }
+        | JobPhase::Failed { at, .. }
+        | JobPhase::Cancelled { at, .. } => Some(at),
+        _ => None,
+    }
+}
+
+impl ClusterActor {
+    pub(super) fn next_reconcile(&self, now: Timestamp) -> Option<Timestamp> {
+        // A full site is reconciled too, which empties it.
+        let reaches = self.contact.contact().is_answering() || self.report.out_of_order;
+        if self.reconciling || !reaches {
+            return None;
+        }
+        match self.reconciled_at {
+            None => Some(now),
+            Some(at) => {
+                let wanted = self.has_anything();
+                wanted.then(|| at + self.reconcile_pause())
+            }
+        }
+    }
+
+    /// The pause until the next sweep: shorter while something stray is ending, as it keeps
+    /// processors from others.
+    fn reconcile_pause(&self) -> DurationMs {
+        let interval = self.shared.settings.reconcile_interval;
+        match self.unfinished {
+            0 => interval,
+            times => interval.min(DurationMs(
+                SOON.0 << times.saturating_sub(SOON_TIMES).min(16),
+            )),
+        }
+    }
+
+    /// Returns true if anything of ours may be there: otherwise no timer runs. What jobs left may
+    /// outlast their records.
+    fn has_anything(&self) -> bool {
+        let view = self.shared.view.load();
+        (self.left_there && !bug(Bug::SweepForJobsOnly))
+            || !view.jobs.is_empty()
+            || self
+                .record
+                .state()
+                .shared
+                .iter()
+                .any(SharedReservation::needs_lease)
+            || view.holdings.contains_key(&self.name)
+    }
+
+    pub(super) fn reconcile_due(&self, now: Timestamp) -> bool {
+        self.next_reconcile(now).is_some_and(|time| time <= now)
+    }
+
+    pub(super) fn reconcile(&mut self, ctx: &mut Context<Self>) {
+        self.reconciling = true;
+        let site = self.site.clone();
+        let shared = self.shared.clone();
+        let sweep = sweep(site, shared, self.orphans.clone(), self.stuck.clone());
+        ctx.spawn(sweep.into_actor(self).map(|swept, this, ctx| {
+            this.reconciling = false;
+            let now = this.now();
+            this.reconciled_at = Some(now);
+            match swept {
+                Ok(swept) => this.swept(swept, ctx),
+                Err(error) => {
+                    this.unfinished = this.unfinished.saturating_add(1);
+                    info!(site = %this.name, %error, "could not reconcile; again later");
+                }
+            }
+            this.reconcile_probes(ctx);
+            this.set_wake(ctx, now);
+        }));
+    }
+
+    fn swept(&mut self, swept: Swept, ctx: &mut Context<Self>) {
+        let Swept {
+            ended,
+            left_there,
+            unfinished,
+            leases,
+            stuck,
+        } = swept;
+        let FoundLeases {
+            orphans,
+            gone,
+            changed,
+        } = leases;
+        self.left_there = left_there;
+        self.stuck = stuck;
+        // Processors that were given back are idle now.
+        self.hinted |= unfinished || self.unfinished > 0;
+        self.unfinished = if unfinished {
+            self.unfinished.saturating_add(1)
+        } else {
+            0
+        };
+        self.orphans = orphans;
+        if !gone.is_empty() || !changed.is_empty() {
+            self.record
+                .push(SiteCommand::SharedMissing { gone, changed }, None);
+            self.turn(ctx);
+        }
+        if ended > 0 {
+            info!(site = %self.name, ended, "reconciled");
+        }
+    }
+
+    /// Ends probes whose attempts are over without a report as inconclusive.
+    fn reconcile_probes(&mut self, ctx: &mut Context<Self>) {
+        let view = self.shared.view.load();
+        let live: BTreeSet<AttemptId> = view
+            .holdings
+            .get(&self.name)
+            .into_iter()
+            .flat_map(|site| site.keys())
+            .filter_map(|(job, component)| attempt_of(&view, *job, component.0))
+            .collect();
+        drop(view);
+        self.record
+            .push(SiteCommand::ReconcileProbes { live }, None);
+        self.turn(ctx);
+    }
+}
+
+/// Looks at everything that is at a site; ends and removes what is nobody's.
+async fn sweep(
+    site: Arc<dyn Site>,
+    shared: Arc<Shared>,
+    seen_before: BTreeSet<ReservationTag>,
+    told: BTreeSet<AttemptTag>,
+) -> Result<Swept, SiteError> {
+    let found = site.list_attempts().await?;
+    let keep = shared.settings.keep_attempts;
+    let ours = Ours::at(&*site, &shared);
+    let mut strays = Vec::new();
+    let mut left_there = false;
+    let mut living = false;
+    let mut stuck = BTreeSet::new();
+    for some in found.chunks(SWEPT_AT_ONCE) {
+        let mut removals = Vec::new();
+        for tag in some.iter().copied() {
+            let view = shared.view.load();
+            let state = view.sites.get(site.name()).map(AsRef::as_ref);
+            if own_probe::is_under_way(&tag, state) {
+                left_there = true;
+                continue;
+            }
+            drop(view);
+            // The decision uses the view of this moment: a job may have begun a new attempt.
+            match fate(&tag, ours, &shared.view.load(), shared.clock.now(), keep) {
+                AttemptFate::Leave => left_there |= tag.instance == shared.instance,
+                AttemptFate::End => strays.push(tag),
+                AttemptFate::Remove => removals.push(remove(&*site, tag)),
+            }
+        }
+        let removed = futures_util::future::join_all(removals).await;
+        living |= removed.iter().any(|(_, removed)| is_being_ended(removed));
+        stuck.append(&mut what_stays(&*site, removed, &told).await?);
+    }
+    let leases = compare_reservations(&*site, &shared, &seen_before).await?;
+    let mut ended = 0;
+    if !strays.is_empty() {
+        let status = site.status(&strays).await?;
+        for (tag, seen) in status.attempts.iter().filter(|(_, seen)| lives(seen)) {
+            warn!(site = %site.name(), %tag, ?seen, "nobody's attempt lives; ended");
+            match end(&*site, *tag).await {
+                Ok(()) => ended += 1,
+                // The others are ended all the same.
+                Err(error) => {
+                    warn!(site = %site.name(), %tag, %error, "cannot end it; again later");
+                }
+            }
+        }
+    }
+    let unfinished = living || ended > 0 || !leases.orphans.is_empty();
+    let left_there = left_there || unfinished || !strays.is_empty() || !stuck.is_empty();
+    Ok(Swept {
+        ended,
+        left_there,
+        unfinished,
+        leases,
+        stuck,
+    })
+}
+
+/// Returns true if an attempt still has to end before it can be removed.
+fn is_being_ended(removed: &Result<(), SiteError>) -> bool {
+    matches!(removed, Err(SiteError::Refused(_)))
+}
+
+/// Collects the attempts that could not be removed. One that stays must not keep the others from
+/// their end, and is logged once.
+async fn what_stays(
+    site: &dyn Site,
+    removed: Vec<(AttemptTag, Result<(), SiteError>)>,
+    told: &BTreeSet<AttemptTag>,
+) -> Result<BTreeSet<AttemptTag>, SiteError> {
+    let mut stuck = BTreeSet::new();
+    for (tag, removed) in removed {
+        if is_being_ended(&removed) {
+            info!(site = %site.name(), %tag, ?removed, "nobody's attempt is being ended");
+            continue;
+        }
+        let Err(error) = removed else { continue };
+        let is_of_site = matches!(
+            error,
+            SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutOfOrder(_)
+        );
+        if is_of_site {
+            // If the site is at fault and not this attempt, this call fails as well.
+            site.list_attempts().await?;
+        }
+        if stuck.insert(tag) && !told.contains(&tag) {
+            warn!(site = %site.name(), %tag, %error, "cannot remove an attempt");
+        }
+    }
+    Ok(stuck)
+}
+
+/// Ends what may live of an attempt, and removes what it left.
+async fn remove(site: &dyn Site, tag: AttemptTag) -> (AttemptTag, Result<(), SiteError>) {
+    let removed = async {
+        end(site, tag).await?;
+        site.remove_attempt(tag).await
+    };
+    (tag, removed.await)
+}
+
+async fn end(site: &dyn Site, tag: AttemptTag) -> Result<(), SiteError> {
+    site.decide_gate(tag, &GateDecision::Void).await?;
+    site.cancel(tag, None).await
+}
+
+/// The result of a sweep.
+struct Swept {
+    /// Attempts that were ended.
+    ended: usize,
+    left_there: bool,
+    /// Something is still to end.
+    unfinished: bool,
+    leases: FoundLeases,
+    /// Attempts that could not be removed.
+    stuck: BTreeSet<AttemptTag>,
+}
+
+fn attempt_of(view: &View, job: JobId, component: u32) -> Option<AttemptId> {
+    let attempt = view
+        .jobs
+        .get(&job)?
+        .components
+        .get(component as usize)?
+        .attempt;
+    let component = cospan_domain::ids::ComponentIndex(component);
+    Some(AttemptId {
+        job,
+        component,
+        attempt,
+    })
+}
+
+fn lives(seen: &Observation) -> bool {
+    match seen {
+        Observation::Queued(_)
+        | Observation::Starting
+        | Observation::Ready(_)
+        | Observation::Begun(_) => true,
+        Observation::Absent
+        | Observation::Exited(_)
+        | Observation::Void
+        | Observation::Vanished { .. }
+        | Observation::Ended { .. }
+        | Observation::Unknown(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::{Attempt, ComponentIndex};
+
+    use super::*;
+
+    #[test]
+    fn what_a_former_control_plane_left_is_ended_only_where_nobody_else_can_be() {
+        let [us, former, other] = [1, 2, 3].map(InstanceId::from_random);
+        let of = |instance, former: &[InstanceId]| {
+            let job = JobId(1);
+            let component = ComponentIndex(0);
+            let attempt = Attempt(1);
+            let tag = AttemptTag {
+                instance,
+                job,
+                component,
+                attempt,
+            };
+            let ours = Ours {
+                instance: us,
+                former,
+            };
+            fate(&tag, ours, &View::default(), Timestamp(0), DurationMs(0))
+        };
+        assert_eq!(of(former, &[former]), AttemptFate::Remove);
+        assert_eq!(of(former, &[]), AttemptFate::Leave, "it may be alive");
+        assert_eq!(of(other, &[former]), AttemptFate::Leave);
+        assert_eq!(of(us, &[former]), AttemptFate::Remove);
+    }
+}

@@ -1,0 +1,254 @@
+//! Shared reservations: makes the calls that are due at the site, and notes those that the site has
+//! no more.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::ids::{ReservationName, SiteName};
+use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::reservation::{ReservationOutcome, ReservationTag, Serial, Span};
+use cospan_domain::site::joint_reservation;
+use cospan_domain::site::shared_reservation::{SharedQuestion, SharedReservation, SharedStage};
+use cospan_domain::site::site_command::SiteCommand;
+use cospan_domain::site::site_event::{SiteEvent, SiteHappening};
+use cospan_domain::site::site_state::SiteRecord;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{CallKind, Site, SiteError, TaggedReservationRequest};
+
+use super::ClusterActor;
+use super::calls::outcome_label;
+use crate::chaos::{self, CrashPoint};
+
+/// The time for which the site keeps a reservation that is not confirmed.
+const KEPT: DurationMs = DurationMs::from_secs(1_800);
+/// The pause before a call that got no answer is made again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A call with everything that the site has to know.
+struct SiteQuestion {
+    asked: SharedQuestion,
+    order: TaggedReservationRequest,
+}
+
+impl SiteQuestion {
+    fn of(shared: &SharedReservation, asked: SharedQuestion, tag: ReservationTag) -> Self {
+        let length = match asked {
+            SharedQuestion::Extend(length) => length,
+            _ => shared.wish.length,
+        };
+        // Calls are not numbered one after the other: the same call may be made again.
+        let request = shared.request(length);
+        let order = TaggedReservationRequest {
+            tag,
+            number: 1,
+            request,
+            keep_for: KEPT,
+        };
+        Self { asked, order }
+    }
+
+    /// Makes the call. A new reservation is looked up first: an earlier request may have arrived,
+    /// and its answer may have been lost.
+    async fn put_to(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
+        let granting = site
+            .reservations()
+            .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))?;
+        let order = &self.order;
+        let lost = ReservationOutcome::Lost { next: None };
+        match self.asked {
+            SharedQuestion::Request => match granting.find(order.tag).await? {
+                Some(seen) => Ok(ReservationOutcome::Granted {
+                    start: seen.start(order.request.window),
+                }),
+                None => {
+                    let granted = granting.request(order).await.map(ReservationOutcome::from);
+                    if bug(Bug::ConfirmShared) {
+                        granting.confirm(order.tag).await?;
+                    }
+                    granted
+                }
+            },
+            SharedQuestion::Confirm => {
+                let kept = granting.confirm(order.tag).await?;
+                Ok(if kept { ReservationOutcome::Done } else { lost })
+            }
+            SharedQuestion::Extend(_) => Ok(granting
+                .modify(order)
+                .await?
+                .map_or(lost, ReservationOutcome::from)),
+            SharedQuestion::Release => granting
+                .release(order.tag)
+                .await
+                .map(|_| ReservationOutcome::Done),
+        }
+    }
+
+    /// Returns the outcome that an error stands for, if it is certain that nothing was done and
+    /// will be.
+    fn refused(&self, error: &SiteError) -> Option<ReservationOutcome> {
+        match error {
+            SiteError::Refused(_) | SiteError::Unfit(_) | SiteError::SiteFull(_) => {
+                Some(match self.asked {
+                    SharedQuestion::Release => ReservationOutcome::Done,
+                    SharedQuestion::Confirm => ReservationOutcome::Lost { next: None },
+                    SharedQuestion::Request | SharedQuestion::Extend(_) => {
+                        ReservationOutcome::Refused { next: None }
+                    }
+                })
+            }
+            SiteError::NotSent(_)
+            | SiteError::LockedOut(_)
+            | SiteError::OutOfOrder(_)
+            | SiteError::OutcomeUnknown(_) => None,
+        }
+    }
+}
+
+impl ClusterActor {
+    /// Makes the calls that are due at the site, one after the other.
+    pub(super) fn ask_shared(&mut self, ctx: &mut Context<Self>) {
+        // Decisions made meanwhile are written first; then this is called again.
+        if self.asking_shared || self.record.is_writing() || self.record.has_commands() {
+            return;
+        }
+        let Some((shared, asked)) = self.record.state().shared_question() else {
+            return;
+        };
+        let serial = shared.serial;
+        let tag = ReservationTag::shared(self.shared.instance, serial);
+        let question = SiteQuestion::of(shared, asked, tag);
+        self.asking_shared = true;
+        chaos::reach_for(asked.name(), CrashPoint::BeforeEffect);
+        let permits = self.calls.clone();
+        let site = self.site.clone();
+        let put = async move {
+            let Ok(_permit) = permits.acquire_owned().await else {
+                return Err(SiteError::NotSent("the site's calls are closed".into()));
+            };
+            let answer = question.put_to(&*site).await;
+            Ok((question, answer))
+        };
+        ctx.spawn(put.into_actor(self).map(move |put, this, ctx| {
+            chaos::reach_for(asked.name(), CrashPoint::AfterEffect);
+            this.asking_shared = false;
+            let outcome = put.ok().and_then(|(question, answer)| {
+                let labels = [CallKind::Reserve.as_str(), outcome_label(&answer)];
+                this.shared
+                    .metrics
+                    .site_calls
+                    .with_label_values(&labels)
+                    .inc();
+                answer.map_or_else(|error| question.refused(&error), Some)
+            });
+            match outcome {
+                Some(outcome) => {
+                    this.record.push(
+                        SiteCommand::SharedAnswered {
+                            serial,
+                            asked,
+                            outcome,
+                        },
+                        None,
+                    );
+                    this.turn(ctx);
+                }
+                None => drop(ctx.run_later(RETRY, Self::ask_shared)),
+            }
+        }));
+    }
+
+    /// Takes the steps that follow for parts of joint reservations here from what is durable at
+    /// other sites.
+    pub(super) fn keep_in_step(&mut self, ctx: &mut Context<Self>) {
+        if self.record.is_writing() || self.record.has_commands() {
+            return;
+        }
+        let view = self.shared.view.load();
+        let all = view.sites.values().map(|record| &**record);
+        if let Some(step) = joint_reservation::due(
+            self.record.state(),
+            all,
+            &|site: &SiteName| view.site_record(site),
+            self.now(),
+        ) {
+            self.record.push(SiteCommand::SharedStep(step), None);
+            self.turn(ctx);
+        }
+    }
+
+    /// Checks that jobs make use of the reservations that are cancelled otherwise.
+    pub(super) fn look_for_no_shows(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
+        if self.record.is_writing() || self.record.has_commands() {
+            return;
+        }
+        let patience = self.shared.settings.site.no_show;
+        let due = |shared: &&SharedReservation| {
+            shared.no_show_at(patience).is_some_and(|due| due <= now) && !shared.is_over(now)
+        };
+        let shared = self.record.state().shared.iter().filter(due);
+        let due: Vec<(Serial, ReservationName, Timestamp)> = shared
+            .map(|one| (one.serial, one.wish.name.clone(), one.start()))
+            .collect();
+        if due.is_empty() {
+            return;
+        }
+        let view = self.shared.view.load();
+        for (serial, name, start) in due {
+            let mut jobs = view.jobs.values().filter(|job| job.shares() == Some(&name));
+            let used = jobs.any(|job| {
+                !job.is_final() || job.instants.started.is_some_and(|started| started >= start)
+            });
+            self.record
+                .push(SiteCommand::SharedLookedAt { serial, used }, None);
+        }
+        self.turn(ctx);
+    }
+
+    /// Shows the number of reservations at the site, and counts refused and lost ones.
+    pub(super) fn count_shared(&self, record: &SiteRecord, events: &[SiteEvent]) {
+        let metrics = &self.shared.metrics.reservations;
+        let site = self.name.as_str();
+        let held = record
+            .shared
+            .iter()
+            .filter(|shared: &&SharedReservation| shared.needs_lease() && shared.granted.is_some())
+            .count();
+        if record.last_shared > Serial(0) {
+            metrics
+                .held
+                .with_label_values(&[site, "shared"])
+                .set(held as i64);
+        }
+        for event in events {
+            match &event.what {
+                SiteHappening::SharedLost { .. }
+                | SiteHappening::SharedAnswered {
+                    outcome: ReservationOutcome::Lost { .. },
+                    ..
+                } => {
+                    metrics.lost.with_label_values(&[site]).inc();
+                }
+                SiteHappening::SharedAnswered {
+                    outcome: ReservationOutcome::Refused { next },
+                    ..
+                } => {
+                    let reason = if next.is_some() { "later" } else { "never" };
+                    metrics.refused.with_label_values(&[site, reason]).inc();
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Lists the reservations that the site should have, and their times.
+pub(super) fn expected(record: &SiteRecord, now: Timestamp) -> BTreeMap<Serial, Span> {
+    let kept = record
+        .shared
+        .iter()
+        .filter(|shared| shared.stage == SharedStage::Confirmed);
+    let kept = kept.filter(|shared| !shared.is_over(now));
+    kept.filter_map(|shared| Some((shared.serial, shared.lease()?)))
+        .collect()
+}

@@ -1,0 +1,239 @@
+//! The site actor: its state, and when it looks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, AsyncContext, Context, Handler, SpawnHandle, StreamHandler};
+use cospan_domain::ids::{AttemptTag, SiteName};
+use cospan_domain::machine::Machine;
+use cospan_domain::reservation::ReservationTag;
+use cospan_domain::site::SiteMachine;
+use cospan_domain::site::contact::ContactLog;
+use cospan_domain::site::site_state::SiteRecord;
+use cospan_domain::units::Timestamp;
+use cospan_sites::port::Site;
+use tokio::sync::Semaphore;
+
+use super::job_interest::SeenHoldings;
+use super::latency::RoundTripSchedule;
+use super::own_probe::Sent;
+use super::poll_interval::Calm;
+use super::site_bids::Bidder;
+use super::site_metrics::Gauges;
+use crate::actor_context::Shared;
+use crate::actor_registry::{Dirty, LookAgain};
+use crate::chaos::{self, CrashPoint};
+use crate::durable_steps::Steps;
+use crate::live_state::KnownSite;
+use crate::supervision::{ActorKind, LifeGuard};
+
+/// The actor of one site: the only way to it, the one loop that polls it, and its record.
+pub struct ClusterActor {
+    pub(super) shared: Arc<Shared>,
+    pub(super) name: SiteName,
+    pub(super) site: Arc<dyn Site>,
+    pub(super) record: Steps<SiteMachine>,
+    pub(super) contact: ContactLog,
+    pub(super) report: KnownSite,
+    pub(super) calls: Arc<Semaphore>,
+    pub(super) long_calls: Arc<Semaphore>,
+    pub(super) polling: bool,
+    /// True if the site's latest answer came from the files of attempts alone.
+    pub(super) half_silent: bool,
+    /// The site reported a change since it was last asked.
+    pub(super) hinted: bool,
+    pub(super) polled_at: Option<Timestamp>,
+    pub(super) described_at: Option<Timestamp>,
+    pub(super) reconciled_at: Option<Timestamp>,
+    /// True if the last sweep left something of ours; unknown counts as yes.
+    pub(super) left_there: bool,
+    /// The number of looks in a row that left something that is still to end.
+    pub(super) unfinished: u32,
+    pub(super) reconciling: bool,
+    /// Reservations that nobody needed at the last look.
+    pub(super) orphans: BTreeSet<ReservationTag>,
+    /// Attempts that could not be removed at the last sweep, and were reported already.
+    pub(super) stuck: BTreeSet<AttemptTag>,
+    /// A call about a shared reservation is under way.
+    pub(super) asking_shared: bool,
+    /// The probe of our own, as far as it was sent.
+    pub(super) sent: Sent,
+    pub(super) seen: SeenHoldings,
+    pub(super) calm: Calm,
+    /// Attempts that wait for others here, with the time when that was first seen.
+    pub(super) behind: BTreeMap<AttemptTag, Timestamp>,
+    pub(super) schedule: RoundTripSchedule,
+    pub(super) gauges: Gauges,
+    pub(super) bidder: Bidder,
+    wake: Option<(Timestamp, SpawnHandle)>,
+    /// The time at which the record is to be looked at again.
+    record_due: Option<Timestamp>,
+    dirty: Dirty,
+    _guard: LifeGuard,
+}
+
+/// A hint from the site that something may have changed.
+pub(super) struct Hint;
+
+impl ClusterActor {
+    /// The most calls at once that read or hash whole files.
+    const LONG_CALLS: usize = 4;
+
+    /// Begins a new life.
+    pub fn new(
+        shared: Arc<Shared>,
+        site: Arc<dyn Site>,
+        record: Arc<SiteRecord>,
+        dirty: Dirty,
+        guard: LifeGuard,
+    ) -> Self {
+        let name = site.name().clone();
+        let gauges = Gauges::new(&shared.metrics, &name);
+        let calls = Arc::new(Semaphore::new(shared.settings.calls_per_site));
+        let schedule = RoundTripSchedule::new(&shared, &name);
+        let bidder = Bidder::new(shared.deductions.lock().number_of(&name));
+        Self {
+            name,
+            site,
+            record: Steps::new(record),
+            contact: ContactLog::default(),
+            report: KnownSite::default(),
+            calls,
+            long_calls: Arc::new(Semaphore::new(Self::LONG_CALLS)),
+            polling: false,
+            half_silent: false,
+            hinted: false,
+            polled_at: None,
+            described_at: None,
+            reconciled_at: None,
+            left_there: true,
+            unfinished: 0,
+            reconciling: false,
+            orphans: BTreeSet::new(),
+            stuck: BTreeSet::new(),
+            asking_shared: false,
+            sent: Sent::default(),
+            seen: SeenHoldings::default(),
+            calm: Calm::default(),
+            behind: BTreeMap::new(),
+            schedule,
+            gauges,
+            bidder,
+            wake: None,
+            record_due: None,
+            dirty,
+            _guard: guard,
+            shared,
+        }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    /// Takes stock: polls if it is time, and sets the next time.
+    pub(super) fn look(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take();
+        let now = self.now();
+        self.forget_waits(now);
+        self.poll_if_due(now, ctx);
+        if self.reconcile_due(now) {
+            self.reconcile(ctx);
+        }
+        self.measure_if_due(now, ctx);
+        self.turn(ctx);
+        self.look_for_no_shows(now, ctx);
+        self.keep_in_step(ctx);
+        self.ask_shared(ctx);
+        self.probe_by_ourselves(ctx);
+        self.set_wake(ctx, now);
+    }
+
+    /// Sets the next time to look. A timer that runs out too early costs only a look, less than
+    /// setting it anew whenever that time moves away.
+    pub(super) fn set_wake(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
+        if self.record_due.is_some_and(|due| due <= now) {
+            // A breaker, a window, an override or an owner's bar may be over.
+            self.note_suspects(self.record.state());
+            self.shared.actors.co_allocator.look(&());
+            self.show_state();
+        }
+        let parameters = &self.shared.settings.site;
+        self.record_due = SiteMachine::next_wake(self.record.state(), parameters, now);
+        let due = [
+            self.next_poll(now),
+            self.next_reconcile(now),
+            self.next_measurement(),
+            self.record_due,
+            self.report.obtainable.next_end(),
+        ];
+        let Some(next) = due.into_iter().flatten().min() else {
+            return;
+        };
+        if self.wake.as_ref().is_some_and(|(time, _)| *time <= next) {
+            return;
+        }
+        if let Some((_, handle)) = self.wake.take() {
+            ctx.cancel_future(handle);
+        }
+        let pause = Duration::from_millis(next.since(now).0.max(5));
+        self.wake = Some((next, ctx.run_later(pause, Self::wake)));
+    }
+
+    fn wake(&mut self, ctx: &mut Context<Self>) {
+        self.wake = None;
+        self.look(ctx);
+    }
+}
+
+impl Actor for ClusterActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(CrashPoint::Started);
+        ctx.set_mailbox_capacity(ActorKind::Cluster.mailbox_bound(&self.shared.settings));
+        if let Some(mut changes) = self.site.changes() {
+            ctx.add_stream(async_hints(&mut changes));
+        }
+        self.count_shared(self.record.state(), &[]);
+        self.note_suspects(self.record.state());
+        self.shared
+            .live
+            .publish(self.name.clone(), Arc::new(self.report.clone()));
+        self.look(ctx);
+    }
+}
+
+fn async_hints(
+    changes: &mut tokio::sync::watch::Receiver<u64>,
+) -> impl futures_util::Stream<Item = Hint> + use<> {
+    futures_util::stream::unfold(changes.clone(), |mut changes| async move {
+        changes.changed().await.ok()?;
+        Some((Hint, changes))
+    })
+}
+
+impl StreamHandler<Hint> for ClusterActor {
+    fn handle(&mut self, _: Hint, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Cluster);
+        self.hinted = true;
+        self.calm.stir();
+        let now = self.now();
+        self.poll_if_due(now, ctx);
+        self.set_wake(ctx, now);
+    }
+
+    fn finished(&mut self, _: &mut Context<Self>) {
+        // The site gives no more hints; the polls go on.
+    }
+}
+
+impl Handler<LookAgain> for ClusterActor {
+    type Result = ();
+
+    fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Cluster);
+        self.look(ctx);
+    }
+}

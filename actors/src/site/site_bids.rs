@@ -1,0 +1,256 @@
+//! A site's answers to announced jobs, from what it alone knows of itself.
+
+use std::sync::Arc;
+
+use actix::{Addr, Context, Handler, Message};
+use cospan_domain::bid::{Announcements, Decline, Unheard};
+use cospan_domain::deduction::{Deducted, DeductionKey, LedgerNumber};
+use cospan_domain::ids::{ComponentIndex, JobId};
+use cospan_domain::job::demands::Holding;
+use cospan_domain::placement::{AnnouncedNeed, BidBasis, GivenBid};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use imbl::OrdMap;
+
+use super::ClusterActor;
+use crate::chaos;
+use crate::coallocator::{CoAllocator, aged, belief, holding_sums};
+use crate::supervision::ActorKind;
+
+/// The number of jobs that a site remembers; for others it asks for the requirements again.
+const REMEMBERED: usize = 1_024;
+
+/// A job as it is announced: its id, with its requirements if they were not sent before.
+#[derive(Debug)]
+pub(crate) struct Announcement {
+    /// The round for which the site deducts.
+    pub(crate) key: DeductionKey,
+    /// The time by which all sites reckon the age of what they know. An answer that is late enough
+    /// for this to matter is dropped.
+    pub(crate) at: Timestamp,
+    pub(crate) asked: Option<Arc<AnnouncedNeed>>,
+    /// The common ground by which all sites count.
+    pub(crate) ground: Arc<BidBasis>,
+    /// The co-allocator that waits for the answer.
+    pub(crate) reply: Addr<CoAllocator>,
+}
+
+/// A message to a site about bids.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) enum Bidding {
+    /// Announces a job.
+    Announce {
+        /// The same announcement goes to all sites.
+        told: Arc<Announcement>,
+        /// The site's index in the round's grid.
+        site: usize,
+        /// Handled before the announcement: a job went elsewhere, as by [`Bidding::Clear`]. One
+        /// delivery serves for the two messages.
+        clear: Option<DeductionKey>,
+    },
+    /// Sends this part of the job to the site, which acknowledges.
+    Award {
+        /// The round.
+        key: DeductionKey,
+        /// The site's index in the round's grid.
+        site: usize,
+        /// The part of the job.
+        used: Resources,
+        /// The co-allocator that waits for the acknowledgement.
+        reply: Addr<CoAllocator>,
+    },
+    /// The job went elsewhere.
+    Clear(DeductionKey),
+    /// The job is not wanted any more, or has other requirements.
+    Cancel(JobId),
+}
+
+/// A site's answer in a round.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct BidReply {
+    pub(crate) key: DeductionKey,
+    pub(crate) site: usize,
+    pub(crate) what: BidResponse,
+}
+
+/// The content of a [`BidReply`].
+#[derive(Debug)]
+pub(crate) enum BidResponse {
+    /// The site's bid and what it gives, or why it declines.
+    Answer(Result<GivenBid, Decline>),
+    /// The site cannot answer by the id alone, or knows another job under it.
+    Unheard(Unheard),
+    /// The deduction is held for the plan.
+    Acknowledged,
+}
+
+/// The site's knowledge of itself for its bids.
+pub(super) struct Bidder {
+    desk: Announcements<Arc<AnnouncedNeed>>,
+    ledger: LedgerNumber,
+    /// The sum of what jobs have here; computed only when it has changed.
+    held: Option<HoldingsAtAsk>,
+}
+
+struct HoldingsAtAsk {
+    holdings: Option<OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
+    asked_at: Timestamp,
+    pending: Resources,
+    ours: Resources,
+}
+
+impl Bidder {
+    /// Makes a bidder whose deductions stand in this ledger.
+    pub(super) fn new(ledger: LedgerNumber) -> Self {
+        Self {
+            desk: Announcements::new(REMEMBERED),
+            ledger,
+            held: None,
+        }
+    }
+}
+
+impl HoldingsAtAsk {
+    fn is_of(
+        &self,
+        holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
+        asked_at: Timestamp,
+    ) -> bool {
+        let alike = match (&self.holdings, holdings) {
+            (Some(known), Some(holdings)) => known.ptr_eq(holdings),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        alike && self.asked_at == asked_at
+    }
+}
+
+impl ClusterActor {
+    /// Counts as a snapshot does (see [`cospan_domain::placement::GridSite::usable_for`]).
+    fn usable(&mut self, lasts: DurationMs, now: Timestamp) -> Option<Resources> {
+        let belief = belief(&self.shared, &self.name, &self.report, now)?;
+        let shape = self.report.shape.as_ref()?;
+        let view = self.shared.view.load();
+        let holdings = view.holdings.get(&self.name);
+        let asked_at = belief.asked_at;
+        if !self
+            .bidder
+            .held
+            .as_ref()
+            .is_some_and(|held| held.is_of(holdings, asked_at))
+        {
+            let (pending, ours, _) = holding_sums(holdings, Some(asked_at));
+            self.bidder.held = Some(HoldingsAtAsk {
+                holdings: holdings.cloned(),
+                asked_at,
+                pending,
+                ours,
+            });
+        }
+        let held = self.bidder.held.as_ref()?;
+        let quota = self
+            .shared
+            .settings
+            .quotas
+            .get(&self.name)
+            .copied()
+            .unwrap_or_default();
+        let mut idle = belief.idle;
+        if !self.report.ebbs.is_empty() {
+            let ebbs = aged(&self.report, now);
+            if let Some(ebb) = ebbs.iter().rfind(|ebb| ebb.after < lasts) {
+                idle.cut_to(&ebb.left);
+            }
+        }
+        let mut usable = quota.usable_resources(&shape.total, &idle, &held.ours);
+        usable.subtract(&held.pending);
+        Some(usable)
+    }
+
+    /// Answers an announcement, or says what is missing for an answer; `None` if the round is over.
+    fn answer(&mut self, told: &Announcement, site: usize) -> Option<BidResponse> {
+        let Announcement { key, ground, .. } = told;
+        let remembered;
+        let asked = match (
+            self.bidder.desk.hear(key.job, told.asked.as_ref()),
+            &told.asked,
+        ) {
+            // The remembered requirements are the same.
+            (Ok(_), Some(asked)) => asked,
+            (Ok(asked), None) => {
+                remembered = asked.clone();
+                &remembered
+            }
+            (Err(unheard), _) => return Some(BidResponse::Unheard(unheard)),
+        };
+        // Nothing is usable if it is not known.
+        let mut free = self
+            .usable(asked.request().lasts(), told.at)
+            .unwrap_or_default();
+        let mut ledgers = self.shared.deductions.lock();
+        if let Some(promised) = ledgers.ledger(self.bidder.ledger) {
+            promised.take_from(&mut free, key);
+        }
+        let answer = asked.answer(ground, site, &free);
+        if let Ok(given) = &answer {
+            let deducted = Deducted::offered(given.resources.clone());
+            if !ledgers.deduct(key, self.bidder.ledger, deducted) {
+                return None;
+            }
+        }
+        Some(BidResponse::Answer(answer))
+    }
+
+    /// Drops the deduction for a job that went elsewhere.
+    fn clear(&mut self, key: &DeductionKey) {
+        self.bidder.desk.forget(key.job);
+        self.shared
+            .deductions
+            .lock()
+            .release(key, self.bidder.ledger);
+    }
+}
+
+impl Handler<Bidding> for ClusterActor {
+    type Result = ();
+
+    fn handle(&mut self, message: Bidding, _: &mut Context<Self>) {
+        chaos::enter(ActorKind::Cluster);
+        match message {
+            Bidding::Announce { told, site, clear } => {
+                if let Some(key) = clear {
+                    self.clear(&key);
+                }
+                if let Some(what) = self.answer(&told, site) {
+                    // Bounded by the number of sites asked: each answers once.
+                    told.reply.do_send(BidReply {
+                        key: told.key,
+                        site,
+                        what,
+                    });
+                }
+            }
+            Bidding::Award {
+                key,
+                site,
+                used,
+                reply,
+            } => {
+                self.bidder.desk.forget(key.job);
+                let deducted = Deducted::offered(used);
+                let at = self.bidder.ledger;
+                if self.shared.deductions.lock().hold(&key, at, deducted) {
+                    reply.do_send(BidReply {
+                        key,
+                        site,
+                        what: BidResponse::Acknowledged,
+                    });
+                }
+            }
+            Bidding::Clear(key) => self.clear(&key),
+            Bidding::Cancel(job) => self.bidder.desk.forget(job),
+        }
+    }
+}

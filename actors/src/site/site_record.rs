@@ -1,0 +1,246 @@
+//! The site's record: errors charged to it, operator's commands, notifications owed.
+
+use std::sync::Arc;
+
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
+use cospan_domain::ids::KeyName;
+use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::site::contact::Contact;
+use cospan_domain::site::failure::FailureClass;
+use cospan_domain::site::site_command::{Operation, ProbeOutcome, SiteCommand, SiteRejection};
+use cospan_domain::site::site_state::{AttemptId, NotificationId, SiteRecord};
+use cospan_domain::units::PerMillion;
+use tokio::sync::oneshot;
+
+use super::ClusterActor;
+use crate::chaos::{self, CrashPoint};
+use crate::journal::{Append, AppendError, JournalChange};
+use crate::seeded_random::Purpose;
+use crate::supervision::ActorKind;
+
+/// A job charges this site with an error. Sent at least once, counted once.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), SiteRejection>")]
+pub struct ErrorCharge {
+    /// The attempt that failed.
+    pub attempt: AttemptId,
+    /// The owner of the job.
+    pub owner: KeyName,
+    /// The class of the failure.
+    pub class: FailureClass,
+    /// A description of the failure.
+    pub detail: Arc<str>,
+}
+
+/// An attempt is over, and the site is not charged with it. Only a hint: if it is lost, that costs
+/// the site one success, or keeps a probe's place taken until the next reconciliation.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct AttemptOver {
+    /// The attempt that is over.
+    pub attempt: AttemptId,
+    /// True if its payload succeeded. Otherwise the end says nothing about the site.
+    pub succeeded: bool,
+}
+
+/// An operator's command.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), SiteRejection>")]
+pub struct SiteCommandMessage {
+    /// The key that gave it.
+    pub by: KeyName,
+    pub what: Operation,
+}
+
+/// Asks to let a component be submitted: while the site is probed, only a few are let through, and
+/// none of a barred owner.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), SiteRejection>")]
+pub struct AskAdmission {
+    pub attempt: AttemptId,
+    /// The owner of the job.
+    pub owner: KeyName,
+    /// The job may try out a site after errors.
+    pub may_probe: bool,
+}
+
+/// A notification was sent.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct NotificationSent(pub NotificationId);
+
+type RecordAnswer = actix::ResponseFuture<Result<(), SiteRejection>>;
+
+impl ClusterActor {
+    fn order(&mut self, command: SiteCommand, ctx: &mut Context<Self>) -> RecordAnswer {
+        let (reply, answer) = oneshot::channel();
+        self.record.push(command, Some(reply));
+        self.turn(ctx);
+        Box::pin(async move { answer.await.unwrap_or(Err(SiteRejection::Past)) })
+    }
+
+    pub(super) fn jitter(&self) -> PerMillion {
+        PerMillion((self.shared.chance.draw(Purpose::Jitter) % 1_000_000) as u32)
+    }
+
+    /// Notes the barred owners: they ask sites under their own names until they may come here
+    /// again.
+    pub(super) fn note_suspects(&self, record: &SiteRecord) {
+        let suspects = record
+            .bans(self.now())
+            .map(|(owner, _)| owner.clone())
+            .collect();
+        if self.shared.live.note_suspects(&self.name, suspects) {
+            self.shared.live.note_change();
+            self.shared.actors.co_allocator.look(&());
+        }
+    }
+
+    /// Decides the next step of the site's record, and makes it durable.
+    pub(super) fn turn(&mut self, ctx: &mut Context<Self>) {
+        if !self.record.has_commands() {
+            return;
+        }
+        let now = self.now();
+        let Some(step) = self.record.decide(&self.shared.settings.site, now) else {
+            return;
+        };
+        chaos::reach(CrashPoint::Decided);
+        let (next, events, answers) = step.into_parts();
+        for event in &events {
+            tracing::info!(site = %self.name, event = ?event.what, "site");
+        }
+        let next = Arc::new(next);
+        let change = JournalChange::Site {
+            old: Some(self.record.state().clone()),
+            new: next.clone(),
+        };
+        let questions = chaos::questions_of(&next);
+        chaos::reach_for("Site", CrashPoint::BeforeJournal);
+        chaos::reach_each(&questions, CrashPoint::BeforeJournal);
+        let append = self.shared.journal().send(Append(change));
+        ctx.spawn(
+            append
+                .into_actor(self)
+                .map(move |result, this, ctx| match result {
+                    Ok(Ok(_)) => {
+                        chaos::reach_for("Site", CrashPoint::AfterJournal);
+                        chaos::reach_each(&questions, CrashPoint::AfterJournal);
+                        if !answers.is_empty() {
+                            chaos::reach_for("Site", CrashPoint::BeforeAnswer);
+                        }
+                        this.count_shared(&next, &events);
+                        this.note_suspects(&next);
+                        this.record.committed(next, answers);
+                        this.show_state();
+                        let now = this.now();
+                        this.set_wake(ctx, now);
+                        this.turn(ctx);
+                        this.keep_in_step(ctx);
+                        this.ask_shared(ctx);
+                        this.probe_by_ourselves(ctx);
+                    }
+                    Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
+                        let stored = this.shared.view.load().sites.get(&this.name).cloned();
+                        let stored = stored.unwrap_or_else(|| this.record.state().clone());
+                        this.record.reloaded(stored);
+                    }
+                    // The process is ending; nothing more may be decided.
+                    Ok(Err(AppendError::Stopped)) | Err(_) => {}
+                }),
+        );
+    }
+}
+
+impl Handler<ErrorCharge> for ClusterActor {
+    type Result = RecordAnswer;
+
+    fn handle(&mut self, charge: ErrorCharge, ctx: &mut Context<Self>) -> RecordAnswer {
+        chaos::enter(ActorKind::Cluster);
+        // A site that has not answered since our start may be well, and we may be cut off.
+        let unheard = matches!(self.contact.contact(), Contact::NeverAnswered);
+        let isolated = (self.shared.live.isolated() || unheard) && !bug(Bug::ChargeWhenCutOff);
+        if !isolated && charge.class.charges_site() {
+            self.shared
+                .metrics
+                .site_errors
+                .with_label_values(&[self.name.as_str()])
+                .inc();
+        }
+        let command = SiteCommand::RecordError {
+            attempt: charge.attempt,
+            owner: Some(charge.owner),
+            class: charge.class,
+            detail: charge.detail,
+            isolated,
+            jitter: self.jitter(),
+        };
+        self.order(command, ctx)
+    }
+}
+
+impl Handler<AttemptOver> for ClusterActor {
+    type Result = ();
+
+    fn handle(&mut self, AttemptOver { attempt, succeeded }: AttemptOver, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Cluster);
+        let command = if succeeded {
+            SiteCommand::RecordSuccess { attempt }
+        } else {
+            SiteCommand::EndProbe {
+                probe: attempt,
+                outcome: ProbeOutcome::Inconclusive,
+                jitter: PerMillion::default(),
+            }
+        };
+        self.record.push(command, None);
+        self.turn(ctx);
+    }
+}
+
+impl Handler<SiteCommandMessage> for ClusterActor {
+    type Result = RecordAnswer;
+
+    fn handle(&mut self, message: SiteCommandMessage, ctx: &mut Context<Self>) -> RecordAnswer {
+        chaos::enter(ActorKind::Cluster);
+        self.order(
+            SiteCommand::Operate {
+                by: message.by,
+                what: message.what,
+            },
+            ctx,
+        )
+    }
+}
+
+impl Handler<AskAdmission> for ClusterActor {
+    type Result = RecordAnswer;
+
+    fn handle(&mut self, message: AskAdmission, ctx: &mut Context<Self>) -> RecordAnswer {
+        chaos::enter(ActorKind::Cluster);
+        let AskAdmission {
+            attempt: probe,
+            owner,
+            may_probe,
+        } = message;
+        self.order(
+            SiteCommand::StartProbe {
+                probe,
+                owner: Some(owner),
+                may_probe,
+            },
+            ctx,
+        )
+    }
+}
+
+impl Handler<NotificationSent> for ClusterActor {
+    type Result = ();
+
+    fn handle(&mut self, message: NotificationSent, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Cluster);
+        self.record
+            .push(SiteCommand::NotificationSent { id: message.0 }, None);
+        self.turn(ctx);
+    }
+}

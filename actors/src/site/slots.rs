@@ -1,0 +1,42 @@
+//! Asks a site for its free slots.
+
+use std::time::Duration;
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::reservation::{FreeSlot, Span};
+use cospan_sites::port::{CallKind, SiteError};
+
+use super::Call;
+use crate::actor_context::Shared;
+
+/// A site that takes longer has not answered.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Asks a site what is free within a span, for `most` slots at most; none where it offers no
+/// reservations.
+///
+/// # Errors
+///
+/// The site did not answer.
+pub(crate) async fn free_slots(
+    shared: &Shared,
+    name: &SiteName,
+    span: Span,
+    most: usize,
+) -> Result<Vec<FreeSlot>, SiteError> {
+    let cluster = shared.actors.clusters.addr(name);
+    let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{name} is not served")))?;
+    let call = Call::new(CallKind::Reserve, move |site| {
+        Box::pin(async move {
+            match site.reservations() {
+                Some(granting) => granting.slots(span, most).await,
+                None => Ok(Vec::new()),
+            }
+        })
+    });
+    let unknown = |error: &dyn std::fmt::Display| SiteError::OutcomeUnknown(error.to_string());
+    let answer = actix_rt::time::timeout(PATIENCE, cluster.send(call)).await;
+    answer
+        .map_err(|error| unknown(&error))?
+        .map_err(|error| unknown(&error))?
+}

@@ -1,0 +1,399 @@
+//! How sites are asked, with sites in memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, JobId, KeyName};
+use cospan_domain::job::job_state::Job;
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::placement::{GridSnapshot, Hindrance, PlacementAcceptance};
+use cospan_domain::resources::Resources;
+use cospan_domain::site::contact::Contact;
+use cospan_domain::site::failure::FailureClass;
+use cospan_domain::site::site_state::AttemptId;
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::{CallKind, Observation, Site, SiteError};
+use futures_util::future::BoxFuture;
+
+use crate::coallocator::GridMaker;
+use crate::site::{Call, ErrorCharge};
+use crate::transfer::testing::{MemoryWorld, content, paused, site};
+
+fn grid(world: &MemoryWorld) -> std::sync::Arc<GridSnapshot> {
+    GridMaker::default().snapshot(&world.shared)
+}
+
+fn contact(world: &MemoryWorld, name: &str) -> Contact {
+    world
+        .shared
+        .live
+        .site(&site(name))
+        .expect("a report")
+        .contact
+}
+
+fn asked_at(world: &MemoryWorld, name: &str) -> u64 {
+    let report = world.shared.live.site(&site(name)).expect("a report");
+    report
+        .idle
+        .as_ref()
+        .map(|(asked_at, _)| asked_at.0)
+        .expect("it answered")
+}
+
+#[test]
+fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
+    paused(|| async {
+        let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
+        world.settle().await;
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
+        world.at("Leiden").inside().hanging = true;
+        let began = world.shared.clock.now();
+        for _ in 0..600 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let grid = grid(&world);
+            let now = world.shared.clock.now();
+            for name in ["Delft", "Utrecht"] {
+                let seen = grid.site(&site(name)).expect("a site");
+                assert_eq!(seen.acceptance, PlacementAcceptance::Open, "{name}");
+                let age = seen.age(now).expect("it answered").0;
+                assert!(age <= 6_000, "{name} was asked {age} ms ago");
+            }
+        }
+        let unreachable = PlacementAcceptance::Closed(Hindrance::Unreachable);
+        let seen = grid(&world)
+            .site(&site("Leiden"))
+            .expect("a site")
+            .acceptance;
+        assert_eq!(seen, unreachable, "since {began:?}");
+        world.at("Leiden").inside().hanging = false;
+        world
+            .until("it answers again", |w| contact(w, "Leiden").is_answering())
+            .await;
+    });
+}
+
+/// How long a site that hangs for one query is without an answer.
+async fn pause_of(world: &MemoryWorld, name: &str) -> u64 {
+    let last = asked_at(world, name);
+    world.at(name).inside().hanging = true;
+    world.shared.live.set_wanted(true);
+    world.shared.actors.clusters.look_all();
+    world
+        .until("it hangs", |world| world.at(name).inside().hung > 0)
+        .await;
+    world.at(name).inside().hanging = false;
+    let hung_at = world.shared.clock.now();
+    world
+        .until("it is asked again", |world| asked_at(world, name) > last)
+        .await;
+    asked_at(world, name) - hung_at.0
+}
+
+#[test]
+fn each_site_is_asked_again_after_its_own_time_out() {
+    paused(|| async {
+        let world = MemoryWorld::set(&["Delft", "Leiden"], |settings| {
+            settings
+                .information
+                .query_timeouts
+                .insert(site("Delft"), DurationMs(1_000));
+        });
+        world.settle().await;
+        let own = pause_of(&world, "Delft").await;
+        let common = pause_of(&world, "Leiden").await;
+        // A second passes before one that did not answer is asked again.
+        assert!((1_900..=2_100).contains(&own), "{own} ms");
+        assert!((10_900..=11_100).contains(&common), "{common} ms");
+    });
+}
+
+#[test]
+fn a_site_that_jobs_are_placed_at_is_asked_before_what_it_said_expires() {
+    paused(|| async {
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        let busy = asked_at(&world, "Leiden");
+        let idle = asked_at(&world, "Delft");
+        world.add_file("input", content(1), &["Leiden"]).await;
+        world.place_job(1, content(1), "Leiden").await;
+        let expiry = world.shared.settings.information_expiry.0;
+        world
+            .until("it is asked again", |w| asked_at(w, "Leiden") > busy)
+            .await;
+        let pause = asked_at(&world, "Leiden") - busy;
+        assert!(pause < expiry, "{pause} ms");
+        tokio::time::sleep(Duration::from_millis(3 * expiry)).await;
+        assert_eq!(asked_at(&world, "Delft"), idle, "nobody needs to know");
+        let age = world.shared.clock.now().0 - asked_at(&world, "Leiden");
+        assert!(age < expiry, "{age} ms");
+    });
+}
+
+#[test]
+fn a_site_that_only_we_use_is_asked_seldom_while_nothing_happens_there() {
+    paused(|| async {
+        let world = MemoryWorld::set(&["Delft", "Leiden"], |settings| {
+            settings.information_expiry = DurationMs::from_secs(60);
+        });
+        world.at("Leiden").inside().ours_alone = true;
+        world.settle().await;
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
+        let asked = |world: &MemoryWorld| ["Delft", "Leiden"].map(|name| asked_at(world, name));
+        let interval = world.shared.settings.poll_interval;
+        let mut looks = [0, 0];
+        let mut before = asked(&world);
+        for _ in 0..6_000 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let now = asked(&world);
+            (0..2)
+                .filter(|&at| now[at] != before[at])
+                .for_each(|at| looks[at] += 1);
+            before = now;
+        }
+        assert!(looks[1] * 2 < looks[0], "{looks:?}");
+        // Jobs that come there make it worth knowing again.
+        world.add_file("input", content(1), &["Leiden"]).await;
+        world.place_job(1, content(1), "Leiden").await;
+        let placed = asked_at(&world, "Leiden");
+        world
+            .until("it is asked", |world| asked_at(world, "Leiden") > placed)
+            .await;
+        let first = asked_at(&world, "Leiden");
+        world
+            .until("it is asked again", |world| {
+                asked_at(world, "Leiden") > first
+            })
+            .await;
+        assert!(asked_at(&world, "Leiden") - first <= interval.0 + 100);
+    });
+}
+
+#[test]
+fn what_jobs_hold_at_a_site_is_shown_until_it_is_gone_unasked() {
+    paused(|| async {
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        let held = |world: &MemoryWorld| {
+            let shown = &world.shared.metrics.site_processors;
+            shown
+                .with_label_values(&[site("Leiden").as_str(), "held"])
+                .get()
+        };
+        world.add_file("input", content(1), &["Leiden"]).await;
+        world.place_job(1, content(1), "Leiden").await;
+        let mut job = Job::clone(&world.shared.view.load().jobs[&JobId(1)]);
+        let mut spec = JobSpec::clone(&job.spec);
+        spec.components[0].resources = Resources::processors(3);
+        job.spec = Arc::new(spec);
+        world.change_job(1, job).await;
+        world.until("it is shown", |world| held(world) == 3).await;
+        world.finish_job(1).await;
+        world.until("nothing is", |world| held(world) == 0).await;
+    });
+}
+
+#[test]
+fn a_site_is_shown_to_be_tried_again_from_then_on_though_nobody_asks_it() {
+    paused(|| async {
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        let shown = |world: &MemoryWorld, state: &str| {
+            let shown = &world.shared.metrics.site_state;
+            shown
+                .with_label_values(&[site("Leiden").as_str(), state])
+                .get()
+                == 1
+        };
+        let cluster = world
+            .shared
+            .actors
+            .clusters
+            .addr(&site("Leiden"))
+            .expect("an actor");
+        for job in 1..=world.shared.settings.site.site_error_threshold {
+            let job = JobId(u64::from(job));
+            let component = ComponentIndex(0);
+            let attempt = Attempt(1);
+            let attempt = AttemptId {
+                job,
+                component,
+                attempt,
+            };
+            let owner = KeyName::new(&format!("user-{}", job.0)).expect("a name");
+            let class = FailureClass::Site;
+            let detail = "lost".into();
+            cluster
+                .send(ErrorCharge {
+                    attempt,
+                    owner,
+                    class,
+                    detail,
+                })
+                .await
+                .expect("alive")
+                .expect("taken");
+        }
+        world
+            .until("it takes nothing", |world| shown(world, "unusable"))
+            .await;
+        let asked = asked_at(&world, "Leiden");
+        world
+            .until("it is tried", |world| shown(world, "probing"))
+            .await;
+        assert_eq!(asked_at(&world, "Leiden"), asked, "nobody needed to know");
+    });
+}
+
+#[test]
+fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
+    paused(|| async {
+        let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
+        world.settle().await;
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
+        world.at("Leiden").inside().half_silent = true;
+        let unreachable = PlacementAcceptance::Closed(Hindrance::Unreachable);
+        world
+            .until("nothing new goes there", |w: &MemoryWorld| {
+                grid(w).site(&site("Leiden")).expect("a site").acceptance == unreachable
+            })
+            .await;
+        let told_at = asked_at(&world, "Leiden");
+        let tag = AttemptTag {
+            instance: world.shared.instance,
+            ..TAG.parse().expect("a tag")
+        };
+        world
+            .at("Leiden")
+            .inside()
+            .attempts
+            .insert(tag, Observation::Starting);
+        let seen = |w: &MemoryWorld| w.shared.live.site(&site("Leiden")).expect("a report");
+        world
+            .until("the attempt is seen", |w: &MemoryWorld| {
+                seen(w).observed.attempts.get(&tag) == Some(&Observation::Starting)
+            })
+            .await;
+        assert_eq!(
+            asked_at(&world, "Leiden"),
+            told_at,
+            "what is idle is of before"
+        );
+        let why = seen(&world).trouble.clone().unwrap_or_default();
+        assert!(why.contains("does not answer: frozen"), "{why}");
+        world.at("Leiden").inside().half_silent = false;
+        world
+            .until("it answers again", |w| contact(w, "Leiden").is_answering())
+            .await;
+    });
+}
+
+#[test]
+fn sites_that_are_out_of_order_say_so_within_a_poll_and_it_is_nobody_elses_fault() {
+    paused(|| async {
+        let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
+        world.settle().await;
+        world.shared.live.set_wanted(true);
+        let poll = Duration::from_millis(world.shared.settings.poll_interval.0);
+        for broken in [true, false] {
+            for name in ["Delft", "Leiden"] {
+                let site = world.at(name);
+                let mut inside = site.inside();
+                let why = Some("attempts is a named pipe");
+                (inside.broken, inside.trouble) = if broken { (why, None) } else { (None, why) };
+            }
+            world.shared.actors.clusters.look_all();
+            tokio::time::sleep(poll + poll / 2).await;
+            for name in ["Delft", "Leiden"] {
+                let report = world.shared.live.site(&site(name)).expect("a report");
+                assert!(
+                    report.contact.unreachable_since().is_some(),
+                    "{name}: {broken}"
+                );
+                let why = report.trouble.clone().unwrap_or_default();
+                assert!(why.contains("attempts is a named pipe"), "{why}");
+            }
+            assert!(!world.shared.live.isolated(), "we are not cut off");
+            // However long it takes somebody to mend it.
+            tokio::time::sleep(20 * poll).await;
+            for name in ["Delft", "Leiden"] {
+                let site = world.at(name);
+                let mut inside = site.inside();
+                inside.broken = None;
+                inside.trouble = None;
+            }
+            tokio::time::sleep(poll + poll / 2).await;
+            assert!(
+                contact(&world, "Leiden").is_answering() && contact(&world, "Delft").is_answering()
+            );
+        }
+    });
+}
+
+#[test]
+fn a_call_that_finds_a_site_out_of_order_has_it_asked_at_once() {
+    paused(|| async {
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        world.at("Leiden").inside().broken = Some("spool is a file");
+        let cluster = world
+            .shared
+            .actors
+            .clusters
+            .addr(&site("Leiden"))
+            .expect("an actor");
+        let call = Call::new(
+            CallKind::Status,
+            |site: Arc<dyn Site>| -> BoxFuture<'static, _> {
+                Box::pin(async move { site.status(&[]).await })
+            },
+        );
+        let answer = cluster.send(call).await.expect("alive");
+        assert!(
+            matches!(answer, Err(SiteError::OutOfOrder(_))),
+            "{answer:?}"
+        );
+        world
+            .until("it says so", |w| {
+                contact(w, "Leiden").unreachable_since().is_some()
+            })
+            .await;
+    });
+}
+
+const TAG: &str = "cabcdefgh-1-0-1";
+
+#[test]
+fn an_attempt_that_cannot_be_removed_keeps_no_other_from_its_end() {
+    paused(|| async {
+        let world = MemoryWorld::new(&["Delft"]);
+        let tag = |job| AttemptTag {
+            instance: world.shared.instance,
+            job: JobId(job),
+            component: ComponentIndex(0),
+            attempt: Attempt(1),
+        };
+        let left = |world: &MemoryWorld| {
+            world
+                .at("Delft")
+                .inside()
+                .left
+                .keys()
+                .copied()
+                .collect::<Vec<_>>()
+        };
+        world.at("Delft").inside().left = (1..=100).map(|job| (tag(job), job != 1)).collect();
+        world
+            .until("the others are gone", |world| left(world) == [tag(1)])
+            .await;
+        world.at("Delft").inside().left.insert(tag(1), true);
+        world
+            .until("so is this one once it can be", |world| {
+                left(world).is_empty()
+            })
+            .await;
+    });
+}

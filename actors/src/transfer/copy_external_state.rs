@@ -1,0 +1,172 @@
+//! The state outside that a transfer sees: the progress of its copy, and its possible sources.
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::site::availability::serves_files;
+use cospan_domain::site::contact::Contact;
+use cospan_domain::site::site_state::SiteRecord;
+use cospan_domain::transfer::copy_command::{CopyCommand, SeenCopy};
+use cospan_domain::transfer::copy_parameters::CopyParameters;
+use cospan_domain::transfer::copy_state::{CopyPhase, CopyRecord, Nonce, Try};
+use cospan_domain::transfer::link_bandwidth::Links;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::CopyStatus;
+
+use super::TransferActor;
+use super::copy_effects;
+use super::copy_watch::TryWatch;
+use super::source_choice::{self, Serving, SourceChoice};
+use super::staging::stays;
+use crate::live_state::CopyForecast;
+use crate::seeded_random::Purpose;
+
+impl TransferActor {
+    /// Begins to watch a try, unless it is watched.
+    pub(super) fn begin_watch(&mut self, order: &Try, now: Timestamp) {
+        if !self.watch.is_some_and(|watch| watch.is_of(order.nonce)) {
+            self.watch = Some(TryWatch::new(order.nonce, now));
+        }
+        if self.promised.is_none() {
+            let bandwidth = self.shared.bandwidth(&order.source.site, &self.key.1);
+            let time = bandwidth.and_then(|b| self.record().content.size.transfer_time(b));
+            self.promised = Some(now + time.unwrap_or_default());
+        }
+    }
+
+    /// Translates the site's report on the copy into a command, and returns when to ask again.
+    pub(super) fn observed(
+        &mut self,
+        nonce: Nonce,
+        status: CopyStatus,
+    ) -> (CopyCommand, DurationMs) {
+        let now = self.now();
+        let seen = match (copy_effects::seen(status), &mut self.watch) {
+            (Ok(seen), _) => seen,
+            (Err(done), Some(watch)) => SeenCopy::Running {
+                unchanged_for: watch.saw(done, now),
+            },
+            (Err(_), None) => SeenCopy::Running {
+                unchanged_for: DurationMs::ZERO,
+            },
+        };
+        let expected = self.expected(now);
+        let pause = self
+            .watch
+            .map_or(TryWatch::POLL_MIN, |watch| watch.next_look(expected, now));
+        (CopyCommand::Observed { nonce, seen }, pause)
+    }
+
+    /// Returns when all is expected to be there: by the pace seen, else as the link promises.
+    fn expected(&self, now: Timestamp) -> Option<Timestamp> {
+        let size = self.record().content.size;
+        self.watch
+            .and_then(|watch| watch.expected(size, now))
+            .or(self.promised)
+    }
+
+    /// Publishes the progress of the copy while it is being made.
+    pub(super) fn show_progress(&mut self) {
+        let (digest, site) = &self.key;
+        let now = self.shared.clock.now();
+        let progress = match &self.record().phase {
+            CopyPhase::Copying { .. } => self.expected(now).map(|expected| CopyForecast {
+                done: self.watch.map(|watch| watch.done()).unwrap_or_default(),
+                at: now,
+                expected: expected.max(now),
+            }),
+            _ => None,
+        };
+        self.shared.live.note_progress(*digest, site, progress);
+        if !matches!(self.record().phase, CopyPhase::Copying { .. }) {
+            self.watch = None;
+            self.promised = None;
+        }
+    }
+
+    /// Measures the link by a whole copy: by what its last try moved while it was watched. Not by a
+    /// chunk: reading the file that it is cut from takes time that no link would save.
+    pub(super) fn measure(&self, completed: &CopyRecord) {
+        if completed.chunk.is_some() {
+            return;
+        }
+        let CopyPhase::Copying { order, .. } = &completed.phase else {
+            return;
+        };
+        let watch = self.watch.filter(|watch| watch.is_of(order.nonce));
+        let now = self.now();
+        if let Some((moved, time)) = watch.and_then(|w| w.moved(completed.content.size, now)) {
+            let pair = (order.source.site.clone(), self.key.1.clone());
+            self.shared.transferred(pair, moved, time, now);
+        }
+    }
+
+    /// The settings of copies. Where room for them is bounded, or some are kept as replicas, age is
+    /// not all that matters.
+    pub(super) fn parameters(&self) -> CopyParameters {
+        let mut parameters = self.shared.settings.transfer.clone();
+        if let Some(staging) = self.shared.settings.staging.get(&self.key.1) {
+            let aged = parameters.ready_keep;
+            parameters.ready_keep = stays(&self.shared.view.load(), self.record(), *staging, aged);
+        }
+        parameters
+    }
+
+    /// Chooses a source; `None` while a site that has the content is yet to answer.
+    pub(super) fn choose_source(&mut self) -> Option<CopyCommand> {
+        let record = self.record().clone();
+        let (_, to) = &self.key;
+        let view = self.shared.view.load();
+        let replicas =
+            source_choice::replicas(&view, &self.key, record.chunk, self.shared.instance);
+        let links: Links = replicas
+            .iter()
+            .filter_map(|(from, _): &source_choice::SourceReplica| {
+                Some((from.clone(), to.clone(), self.shared.bandwidth(from, to)?))
+            })
+            .collect();
+        let now = self.now();
+        let excluded = &record.trouble.excluded;
+        match source_choice::choose(
+            &replicas,
+            to,
+            record.content,
+            &links,
+            excluded,
+            |site: &SiteName| self.serving(site, now),
+        ) {
+            SourceChoice::NotYet => None,
+            SourceChoice::Nothing { hopeless, detail } => Some(CopyCommand::NoSource {
+                hopeless,
+                detail: detail.into(),
+            }),
+            SourceChoice::Source(chosen) => {
+                self.promised = Some(now + chosen.time);
+                let nonce = Nonce(self.shared.chance.draw(Purpose::Nonce));
+                Some(CopyCommand::Begin {
+                    source: chosen.source,
+                    nonce,
+                })
+            }
+        }
+    }
+
+    fn serving(&self, site: &SiteName, now: Timestamp) -> Serving {
+        if !self.shared.sites.contains_key(site) {
+            return Serving::No;
+        }
+        let contact = self.shared.live.site(site).map(|report| report.contact);
+        let contact = contact.unwrap_or(Contact::NeverAnswered);
+        let view = self.shared.view.load();
+        let fresh = SiteRecord::new(site.clone());
+        let record = view
+            .sites
+            .get(site)
+            .map_or(&fresh, |record| record.as_ref());
+        match contact {
+            _ if serves_files(record, contact, now) => Serving::Yes,
+            Contact::NeverAnswered => Serving::Unknown,
+            // So many are silent that the fault is ours: it passes.
+            _ if self.shared.live.isolated() => Serving::Unknown,
+            _ => Serving::No,
+        }
+    }
+}

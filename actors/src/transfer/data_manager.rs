@@ -1,0 +1,112 @@
+//! The data manager: makes sure that every copy that is needed, or of which something is left, has
+//! its actor. It keeps nothing that it could not read again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use actix::{Actor, AsyncContext, Context, Handler, Message};
+
+use super::CopyKey;
+use super::copy_users::{is_needed, pins};
+use crate::actor_context::Shared;
+use crate::actor_registry::{Dirty, LookAgain};
+use crate::chaos::{self, CrashPoint};
+use crate::supervision::{ActorId, ActorKind, LifeGuard};
+
+/// The number of copies gone over in one go; the rest waits for its turn behind other work.
+const SLICE: usize = 256;
+
+/// The actor that starts transfers, and asks them to look.
+pub struct DataManager {
+    shared: Arc<Shared>,
+    dirty: Dirty,
+    waiting: BTreeSet<CopyKey>,
+    /// A message to go on is on its way.
+    going_on: bool,
+    _guard: LifeGuard,
+}
+
+/// Goes on with the copies that wait.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+struct GoOn;
+
+impl DataManager {
+    /// Begins a new life.
+    pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+        Self {
+            shared,
+            dirty,
+            waiting: BTreeSet::new(),
+            going_on: false,
+            _guard: guard,
+        }
+    }
+
+    /// Lists all copies that are needed or there, by what is durable.
+    fn all(&self) -> BTreeSet<CopyKey> {
+        let view = self.shared.view.load();
+        let pinned = view.files.values().flat_map(|file| pins(file));
+        let known = view.needs.keys().chain(view.copies.keys()).cloned();
+        known.chain(pinned).collect()
+    }
+
+    fn go_over(&mut self, ctx: &mut Context<Self>) {
+        let view = self.shared.view.load();
+        for _ in 0..SLICE {
+            let Some(key) = self.waiting.pop_first() else {
+                return;
+            };
+            if self.shared.actors.transfers.contains(&key) {
+                self.shared.actors.transfers.look(&key);
+                continue;
+            }
+            let wanted = view.copies.contains_key(&key) || is_needed(&view, &key);
+            // A copy at a site that is not configured waits until the site is again.
+            if wanted && self.shared.sites.contains_key(&key.1) {
+                let (digest, site) = key;
+                self.shared.start(ActorId::Transfer(digest, site));
+            }
+        }
+        if !self.waiting.is_empty() && !std::mem::replace(&mut self.going_on, true) {
+            ctx.notify(GoOn);
+        }
+    }
+}
+
+impl Actor for DataManager {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(CrashPoint::Started);
+        ctx.set_mailbox_capacity(ActorKind::DataManager.mailbox_bound(&self.shared.settings));
+        self.waiting = self.all();
+        self.go_over(ctx);
+    }
+}
+
+impl Handler<LookAgain> for DataManager {
+    type Result = ();
+
+    fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::DataManager);
+        self.dirty.take();
+        let copies = self.shared.dirty.take_copies();
+        if copies.is_empty() {
+            // A site came or went: copies that wait for one may go on.
+            self.shared.actors.transfers.look_all();
+        }
+        self.waiting.extend(copies);
+        self.go_over(ctx);
+    }
+}
+
+impl Handler<GoOn> for DataManager {
+    type Result = ();
+
+    fn handle(&mut self, _: GoOn, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::DataManager);
+        self.going_on = false;
+        self.go_over(ctx);
+    }
+}

@@ -1,0 +1,254 @@
+//! The places from which content can be copied now.
+
+use std::collections::BTreeSet;
+
+use cospan_domain::content::{Chunk, Content};
+use cospan_domain::ids::{InstanceId, SiteName};
+use cospan_domain::job::job_state::Job;
+use cospan_domain::job::spec::Collect;
+use cospan_domain::transfer::file_place::FilePlace;
+use cospan_domain::transfer::link_bandwidth::{Chosen, Links, choose_source};
+
+use super::CopyKey;
+use super::copy_users::{copies_of, files_with};
+use crate::api::View;
+
+/// A file at a site.
+pub(super) type SourceReplica = (SiteName, FilePlace);
+
+/// The standing of a site as a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Serving {
+    /// The site's files can be read.
+    Yes,
+    /// Not now: it does not answer, or is in maintenance.
+    No,
+    /// It has not answered since our start.
+    Unknown,
+}
+
+/// The result of looking for a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SourceChoice {
+    /// This source.
+    Source(Chosen),
+    /// Soon known: a site that has the content is yet to answer for the first time.
+    NotYet,
+    /// No source.
+    Nothing {
+        /// Waiting does not help.
+        hopeless: bool,
+        /// The reason, for people.
+        detail: String,
+    },
+}
+
+/// Lists all that is known to have the content: files of the catalogue, whole copies at other
+/// sites, and outputs of jobs that are to be collected there. A chunk is cut from a file of the
+/// catalogue, or from a whole copy of it at any site.
+pub(super) fn replicas(
+    view: &View,
+    key: &CopyKey,
+    chunk: Option<Chunk>,
+    instance: InstanceId,
+) -> BTreeSet<SourceReplica> {
+    let (digest, site) = key;
+    let file = chunk.map_or(*digest, |chunk| chunk.of.digest);
+    let named = files_with(view, file)
+        .flat_map(|file| file.entry.iter().flat_map(|entry| entry.replicas.clone()))
+        // A replica of the catalogue in a store is a copy, and counts while it is whole.
+        .filter(|(_, place)| match place {
+            FilePlace::Store(_) => false,
+            FilePlace::User(_) | FilePlace::Output(..) => true,
+        });
+    let copies = copies_of(view, file)
+        .filter(|copy| copy.is_ready() && (chunk.is_some() || copy.site != *site))
+        .map(|copy| (copy.site.clone(), FilePlace::Store(file)));
+    let jobs = view
+        .needs
+        .get(key)
+        .into_iter()
+        .flatten()
+        .filter_map(|id| view.jobs.get(id));
+    let outputs = jobs.flat_map(|job| outputs(job, key, instance));
+    named.chain(copies).chain(outputs).collect()
+}
+
+/// Lists the outputs of a job that are to be brought to this site and have this content.
+fn outputs(job: &Job, (digest, to): &CopyKey, instance: InstanceId) -> Vec<SourceReplica> {
+    let found = job.specified().flat_map(|(index, component, spec)| {
+        let tag = job.tag(instance, index);
+        let from = component
+            .placement
+            .as_ref()
+            .map(|placement| placement.site.clone());
+        component
+            .collected
+            .iter()
+            .zip(&spec.outputs)
+            .filter_map(move |(state, output)| {
+                let Collect::ToSite { site, .. } = &output.collect else {
+                    return None;
+                };
+                let wanted = site == to && state.content.is_some_and(|c| c.digest == *digest);
+                wanted
+                    .then(|| Some((from.clone()?, FilePlace::Output(tag, output.path.clone()))))?
+            })
+    });
+    found.collect()
+}
+
+/// Chooses among `replicas` for a copy to `to`.
+pub(super) fn choose(
+    replicas: &BTreeSet<SourceReplica>,
+    to: &SiteName,
+    content: Content,
+    links: &Links,
+    excluded: &BTreeSet<SiteName>,
+    serving: impl Fn(&SiteName) -> Serving,
+) -> SourceChoice {
+    let is = |wanted: Serving| {
+        let serving = &serving;
+        move |replica: &&SourceReplica| serving(&replica.0) == wanted
+    };
+    let able: Vec<SourceReplica> = replicas
+        .iter()
+        .filter(is(Serving::Yes))
+        .map(|(site, place): &'_ SourceReplica| (site.clone(), place.clone()))
+        .collect();
+    let able = able.iter().map(|(site, place)| (site, place));
+    if let Some(chosen) = choose_source(able, to, content.size, links, excluded) {
+        return SourceChoice::Source(chosen);
+    }
+    let linked =
+        |replica: &&SourceReplica| links.transfer_time(&replica.0, to, content.size).is_some();
+    let left = |replica: &&SourceReplica| !excluded.contains(&replica.0) && linked(replica);
+    if replicas
+        .iter()
+        .filter(left)
+        .any(|replica| serving(&replica.0) == Serving::Unknown)
+    {
+        return SourceChoice::NotYet;
+    }
+    let silent = replicas
+        .iter()
+        .filter(left)
+        .any(|replica| serving(&replica.0) == Serving::No);
+    SourceChoice::Nothing {
+        hopeless: !silent,
+        detail: why_none(replicas, to, excluded, silent),
+    }
+}
+
+fn why_none(
+    replicas: &BTreeSet<SourceReplica>,
+    to: &SiteName,
+    excluded: &BTreeSet<SiteName>,
+    silent: bool,
+) -> String {
+    let names = |wanted: &dyn Fn(&SiteName) -> bool| {
+        let sites: BTreeSet<&str> = replicas
+            .iter()
+            .filter(|r| wanted(&r.0))
+            .map(|(site, _)| site.as_str())
+            .collect();
+        sites.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let failed = names(&|s| excluded.contains(s));
+    let others = names(&|s| !excluded.contains(s));
+    match (failed.is_empty(), others.is_empty()) {
+        (true, true) => "no site is known to have it; register a replica of it".into(),
+        (false, true) => format!("every site that has it failed as a source: {failed}"),
+        (_, false) if silent => format!("the sites that have it do not answer now: {others}"),
+        (_, false) => format!(
+            "no link with bandwidth to {to} from the sites that have it: {others}; configure one"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::{Digest, RelPath};
+    use cospan_domain::units::{BitsPerSecond, Bytes};
+
+    use super::*;
+
+    fn site(name: &str) -> SiteName {
+        SiteName::new(name).expect("a name")
+    }
+
+    fn replica(at: &str) -> SourceReplica {
+        (
+            site(at),
+            FilePlace::User(RelPath::new("data").expect("a path")),
+        )
+    }
+
+    /// Chooses for a copy to C, of replicas at A and B, where the link from B is faster.
+    fn choice(excluded: &[&str], serving: impl Fn(&str) -> Serving) -> SourceChoice {
+        let content = Content {
+            digest: Digest([1; 32]),
+            size: Bytes(1_000),
+        };
+        let link = |from: &str, rate| (site(from), site("C"), BitsPerSecond(rate));
+        let links = [link("A", 8_000), link("B", 16_000)].into_iter().collect();
+        let excluded = excluded.iter().map(|name| site(name)).collect();
+        let replicas = [replica("A"), replica("B"), replica("Unlinked")].into();
+        choose(&replicas, &site("C"), content, &links, &excluded, |at| {
+            serving(at.as_str())
+        })
+    }
+
+    fn source(choice: SourceChoice) -> String {
+        match choice {
+            SourceChoice::Source(chosen) => chosen.source.site.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_fastest_site_that_serves_files_is_chosen() {
+        assert_eq!(source(choice(&[], |_| Serving::Yes)), "B");
+        assert_eq!(
+            source(choice(&[], |at: &str| if at == "B" {
+                Serving::No
+            } else {
+                Serving::Yes
+            })),
+            "A"
+        );
+        assert_eq!(source(choice(&["B"], |_| Serving::Yes)), "A");
+    }
+
+    #[test]
+    fn a_silent_site_leaves_hope_and_a_failed_one_does_not() {
+        let hopeless = |choice| match choice {
+            SourceChoice::Nothing { hopeless, .. } => hopeless,
+            other => panic!("{other:?}"),
+        };
+        assert!(!hopeless(choice(&["B"], |_| Serving::No)));
+        assert!(hopeless(choice(&["A", "B"], |_| Serving::Yes)));
+        // One that has no link to here is no hope, whether it answers or not.
+        assert!(hopeless(choice(&["A", "B"], |_| Serving::No)));
+    }
+
+    #[test]
+    fn nothing_is_said_while_a_site_is_yet_to_answer_for_the_first_time() {
+        assert_eq!(choice(&["B"], |_| Serving::Unknown), SourceChoice::NotYet);
+    }
+
+    #[test]
+    fn what_is_missing_is_told_in_words() {
+        let told = |choice| match choice {
+            SourceChoice::Nothing { detail, .. } => detail,
+            other => panic!("{other:?}"),
+        };
+        let text = told(choice(&["A", "B"], |_| Serving::Yes));
+        assert!(
+            text.contains("no link") && text.contains("Unlinked"),
+            "{text}"
+        );
+        let text = told(choice(&["B"], |_| Serving::No));
+        assert!(text.contains("do not answer now: A"), "{text}");
+    }
+}

@@ -1,0 +1,281 @@
+//! Input of jobs that got a proposal and have not decided. It counts against the room for copies at
+//! the sites until they have; otherwise two plans made at the same time would share it.
+//!
+//! A deduction belongs to the future that takes a plan to its job. A job's decision is in the view
+//! before its answer is here, so input is always counted by one of the two. An actor that dies
+//! answers nothing, and may have written what it decided: then the journal is waited for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cospan_domain::content::Content;
+use cospan_domain::ids::{Digest, SiteName};
+use cospan_domain::placed::Placement;
+use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::units::Bytes;
+use imbl::OrdMap;
+
+use crate::actor_context::Shared;
+use crate::api::View;
+use crate::api::view::StagedContents;
+use crate::journal::{Append, JournalChange};
+
+/// All deductions of room for copies.
+#[derive(Debug, Default)]
+pub struct StagingDeductions(Mutex<StagingDemand>);
+
+#[derive(Debug, Default)]
+struct StagingDemand {
+    next: u64,
+    open: BTreeMap<u64, Vec<(SiteName, Content)>>,
+    sites: BTreeMap<SiteName, StagingAtSite>,
+}
+
+/// The room that is deducted at one site.
+#[derive(Debug, Default)]
+struct StagingAtSite {
+    /// The contents, each with the number of deductions that count on it.
+    contents: OrdMap<Content, u32>,
+    /// The content that jobs needed there when this was last added up.
+    needed: OrdMap<Digest, Bytes>,
+    /// The bytes that the deductions take beside that: kept, as there may be as many as jobs.
+    beside: Bytes,
+}
+
+/// Content that is staged at one site for jobs, and for those that may come to need it any moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StagedThere {
+    /// The sum of the bytes.
+    bytes: Bytes,
+    needed: OrdMap<Digest, Bytes>,
+    promised: OrdMap<Content, u32>,
+}
+
+/// The staged content of every site where room is bounded.
+#[derive(Debug, Default)]
+pub(crate) struct StagedBySite(BTreeMap<SiteName, StagedThere>);
+
+/// The answer to a check for room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RoomAnswer {
+    pub(crate) is_there: bool,
+    /// The number of contents that were looked at to find out.
+    pub(crate) looks: u32,
+}
+
+impl StagingAtSite {
+    /// Follows the needs of jobs; returns how many contents had to be looked at for that.
+    fn follow(&mut self, needed: &OrdMap<Digest, Bytes>) -> u32 {
+        if self.needed.ptr_eq(needed) || (self.needed.is_empty() && needed.is_empty()) {
+            return 0;
+        }
+        self.needed = needed.clone();
+        let absent = self
+            .contents
+            .keys()
+            .filter(|content| !needed.contains_key(&content.digest));
+        self.beside = absent.fold(Bytes(0), |sum, content| sum + content.size);
+        u32::try_from(self.contents.len()).unwrap_or(u32::MAX)
+    }
+
+    fn add(&mut self, content: Content) {
+        let promises = self.contents.entry(content).or_default();
+        *promises += 1;
+        if *promises == 1 && !self.needed.contains_key(&content.digest) {
+            self.beside = self.beside + content.size;
+        }
+    }
+
+    fn remove(&mut self, content: Content) {
+        let Some(promises) = self.contents.get_mut(&content) else {
+            return;
+        };
+        *promises -= 1;
+        if *promises == 0 {
+            self.contents.remove(&content);
+            if !self.needed.contains_key(&content.digest) {
+                self.beside = Bytes(self.beside.0.saturating_sub(content.size.0));
+            }
+        }
+    }
+}
+
+/// A deduction; over when it is dropped.
+pub(crate) struct Promise {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl StagingDeductions {
+    fn lock(&self) -> MutexGuard<'_, StagingDemand> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StagingDemand {
+    /// Returns what is staged at a site, and how many contents were looked at to find out.
+    fn staged(&mut self, view: &View, site: &SiteName) -> (StagedThere, u32) {
+        let StagedContents {
+            contents: needed,
+            bytes,
+        } = view.staged.get(site).cloned().unwrap_or_default();
+        let Some(reserved) = self.sites.get_mut(site) else {
+            return (
+                StagedThere {
+                    bytes,
+                    needed,
+                    promised: OrdMap::new(),
+                },
+                0,
+            );
+        };
+        let looks = reserved.follow(&needed);
+        let bytes = bytes + reserved.beside;
+        let promised = reserved.contents.clone();
+        (
+            StagedThere {
+                bytes,
+                needed,
+                promised,
+            },
+            looks,
+        )
+    }
+}
+
+impl StagedThere {
+    fn has(&self, content: &Content) -> bool {
+        self.needed.contains_key(&content.digest) || self.promised.contains_key(content)
+    }
+}
+
+impl StagedBySite {
+    /// Returns what copies may still take of a site, if that is bounded.
+    pub(crate) fn left_at(&self, shared: &Shared, site: &SiteName) -> Option<Bytes> {
+        let budget = budget(shared, site)?;
+        let there = self.0.get(site)?;
+        Some(Bytes(budget.0.saturating_sub(there.bytes.0)))
+    }
+}
+
+impl cospan_domain::placement::StagedLookup for StagedBySite {
+    fn has(&self, site: &SiteName, content: &Content) -> bool {
+        self.0.get(site).is_some_and(|there| there.has(content))
+    }
+}
+
+impl Promise {
+    /// Deducts room for the input of these placements; `None` where no room is bounded.
+    pub(crate) fn of<'a>(
+        shared: &Arc<Shared>,
+        placements: impl Iterator<Item = &'a Placement>,
+    ) -> Option<Self> {
+        let staged = bounded(shared, placements);
+        if staged.is_empty() || bug(Bug::StageTogether) {
+            return None;
+        }
+        let mut promises = shared.promised.lock();
+        promises.next += 1;
+        let number = promises.next;
+        for (site, content) in &staged {
+            promises
+                .sites
+                .entry(site.clone())
+                .or_default()
+                .add(*content);
+        }
+        promises.open.insert(number, staged);
+        drop(promises);
+        Some(Self {
+            shared: shared.clone(),
+            number,
+        })
+    }
+
+    /// Ends the deduction once the job's decision is in the view; `taken` if its answer says that
+    /// it is.
+    pub(crate) async fn end(self, taken: bool) {
+        if !taken {
+            // Fails only while the process ends.
+            let _ = self
+                .shared
+                .journal()
+                .send(Append(JournalChange::Barrier))
+                .await;
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        let mut promises = self.shared.promised.lock();
+        for (site, content) in promises.open.remove(&self.number).unwrap_or_default() {
+            if let Some(reserved) = promises.sites.get_mut(&site) {
+                reserved.remove(content);
+                if reserved.contents.is_empty() {
+                    promises.sites.remove(&site);
+                }
+            }
+        }
+    }
+}
+
+/// Returns what copies for jobs take of the sites where that is bounded. Copies that are yet to be
+/// made count, and those for jobs that may come to need them any moment.
+pub(crate) fn staged(shared: &Shared, view: &View) -> StagedBySite {
+    let mut promises = shared.promised.lock();
+    let bounded = shared
+        .settings
+        .staging
+        .iter()
+        .filter(|(_, staging)| staging.budget.is_some());
+    StagedBySite(
+        bounded
+            .map(|(site, _)| (site.clone(), promises.staged(view, site).0))
+            .collect(),
+    )
+}
+
+/// Checks that the input of these placements still has room, beside all that has been decided or
+/// deducted since they were planned.
+pub(crate) fn room_for(shared: &Shared, view: &View, placements: &[Placement]) -> RoomAnswer {
+    let mut wanted: BTreeMap<SiteName, BTreeSet<Content>> = BTreeMap::new();
+    for (site, content) in bounded(shared, placements.iter()) {
+        wanted.entry(site).or_default().insert(content);
+    }
+    let mut room = RoomAnswer {
+        is_there: true,
+        looks: 0,
+    };
+    let mut promises = shared.promised.lock();
+    for (site, contents) in &wanted {
+        let (staged, looks) = promises.staged(view, site);
+        let absent = contents.iter().filter(|content| !staged.has(content));
+        let absent = absent.fold(Bytes(0), |sum, content| sum + content.size);
+        let budget = budget(shared, site).unwrap_or(Bytes(u64::MAX));
+        room.is_there &= absent == Bytes(0) || staged.bytes + absent <= budget;
+        room.looks += looks + contents.len() as u32;
+    }
+    room.is_there |= bug(Bug::StageTogether);
+    room
+}
+
+/// Returns the most that copies for jobs may take of a site, if that is bounded.
+fn budget(shared: &Shared, site: &SiteName) -> Option<Bytes> {
+    shared.settings.staging.get(site)?.budget
+}
+
+/// Lists the input that is staged at sites where room is bounded.
+fn bounded<'a>(
+    shared: &Shared,
+    placements: impl Iterator<Item = &'a Placement>,
+) -> Vec<(SiteName, Content)> {
+    let narrow = placements.filter(|placement| budget(shared, &placement.site).is_some());
+    let staged = narrow.flat_map(|placement| {
+        placement
+            .sources
+            .iter()
+            .map(|source| (placement.site.clone(), source.content))
+    });
+    staged.collect()
+}

@@ -1,0 +1,413 @@
+//! A site that lives in memory and follows the runtime's clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cospan_domain::acquisition::{PartitionAccount, SitePartitions};
+use cospan_domain::ids::{AttemptTag, Digest, HostName, LrmId, SiteName};
+use cospan_domain::labels::Labels;
+use cospan_domain::resources::Resources;
+use cospan_domain::transfer::file_place::FilePlace;
+use cospan_domain::units::{Bytes, DurationUs, Timestamp};
+use cospan_sites::port::{
+    AtGate, Attempts, Capabilities, CopyBlame, CopyRequest, CopyStatus, Excerpt, ExitCause, Files,
+    Gate, GateDecision, GateState, Inspected, Observation, PartialAnswer, PayloadExit, Readable,
+    Site, SiteDescription, SiteError, SiteStatus, SubmitRequest, Submitted, TagLookup,
+};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// What a test may read and set.
+pub(crate) struct Inside {
+    /// It answers.
+    pub(crate) up: bool,
+    /// It takes status queries, and never answers one.
+    pub(crate) hanging: bool,
+    /// Status queries that it took so.
+    pub(crate) hung: usize,
+    /// Its batch system does not answer: only files of attempts are read.
+    pub(crate) half_silent: bool,
+    /// Nobody but us uses it.
+    pub(crate) ours_alone: bool,
+    /// Payloads that do nothing run here; without it every submission is refused.
+    pub(crate) runs: bool,
+    /// So many submissions do not reach it.
+    pub(crate) unsent: usize,
+    /// How long a submission takes.
+    pub(crate) submit_time: Duration,
+    /// What is ours there is not as it must be.
+    pub(crate) broken: Option<&'static str>,
+    /// It answers, and nothing can be begun there.
+    pub(crate) trouble: Option<&'static str>,
+    /// Its processors, all idle.
+    pub(crate) processors: u32,
+    /// Whom jobs ask here that do not say it themselves.
+    pub(crate) lane: Option<PartitionAccount>,
+    /// How long a message takes to a host and back; `None`: it never answers.
+    pub(crate) round_trips: BTreeMap<HostName, Option<DurationUs>>,
+    /// Hosts that it was told to measure the way to, and when.
+    pub(crate) measured: Vec<(HostName, Instant)>,
+    /// Files that can be inspected here.
+    pub(crate) files: BTreeMap<FilePlace, Inspected>,
+    /// Contents of its store.
+    pub(crate) store: BTreeSet<Digest>,
+    /// How long a copy to here takes.
+    pub(crate) copy_time: Duration,
+    /// How long a deletion takes.
+    pub(crate) delete_time: Duration,
+    /// Copies from there fail, and so.
+    pub(crate) failing: BTreeMap<SiteName, CopyBlame>,
+    /// Its disk is full: it refuses orders to copy.
+    pub(crate) full: bool,
+    /// Copies receive nothing any more.
+    pub(crate) stalled: bool,
+    /// Orders that began a copy, in order.
+    pub(crate) begun: Vec<CopyRequest>,
+    /// All orders to copy, also those that joined one.
+    pub(crate) start_calls: usize,
+    /// Deletions that were carried out.
+    pub(crate) deletions: usize,
+    /// Partial data that was discarded, by nonce.
+    pub(crate) discarded: BTreeSet<String>,
+    /// What it says of attempts.
+    pub(crate) attempts: BTreeMap<AttemptTag, Observation>,
+    /// Gates that it was told to open, in order.
+    pub(crate) opened: Vec<AttemptTag>,
+    /// What attempts left that are over, and whether it can be removed.
+    pub(crate) left: BTreeMap<AttemptTag, bool>,
+    copies: BTreeMap<String, FakeCopy>,
+}
+
+#[derive(Debug, Clone)]
+struct FakeCopy {
+    order: CopyRequest,
+    began: Instant,
+    stopped: bool,
+}
+
+/// The site.
+pub(crate) struct FakeSite {
+    name: SiteName,
+    /// Told whenever the site is about to answer that a copy is whole.
+    pub(crate) whole: Notify,
+    inside: Mutex<Inside>,
+}
+
+impl FakeSite {
+    pub(crate) fn new(name: &SiteName) -> Self {
+        let inside = Inside {
+            up: true,
+            hanging: false,
+            half_silent: false,
+            ours_alone: false,
+            broken: None,
+            trouble: None,
+            hung: 0,
+            runs: false,
+            unsent: 0,
+            submit_time: Duration::ZERO,
+            processors: 0,
+            lane: None,
+            round_trips: BTreeMap::new(),
+            measured: Vec::new(),
+            files: BTreeMap::new(),
+            store: BTreeSet::new(),
+            copy_time: Duration::from_secs(10),
+            delete_time: Duration::ZERO,
+            failing: BTreeMap::new(),
+            full: false,
+            stalled: false,
+            begun: Vec::new(),
+            start_calls: 0,
+            deletions: 0,
+            discarded: BTreeSet::new(),
+            attempts: BTreeMap::new(),
+            opened: Vec::new(),
+            left: BTreeMap::new(),
+            copies: BTreeMap::new(),
+        };
+        Self {
+            name: name.clone(),
+            whole: Notify::new(),
+            inside: Mutex::new(inside),
+        }
+    }
+
+    pub(crate) fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a call sees, if the site answers.
+    fn answering(&self) -> Result<MutexGuard<'_, Inside>, SiteError> {
+        let mut inside = self.inside();
+        if !inside.up {
+            return Err(SiteError::NotSent("it is down".into()));
+        }
+        if let Some(why) = inside.broken {
+            return Err(SiteError::OutOfOrder(why.into()));
+        }
+        inside.go_on();
+        Ok(inside)
+    }
+}
+
+impl Inside {
+    /// Copies whose time has come are whole now.
+    fn go_on(&mut self) {
+        for copy in self.copies.values() {
+            let over = copy.began.elapsed() >= self.copy_time && !self.stalled && !copy.stopped;
+            if over && !self.failing.contains_key(&copy.order.source.site) {
+                self.store.insert(copy.order.content.digest);
+            }
+        }
+        let store = &self.store;
+        self.copies
+            .retain(|_, copy| !store.contains(&copy.order.content.digest));
+    }
+
+    fn status(&self, order: &CopyRequest) -> CopyStatus {
+        if self.store.contains(&order.content.digest) {
+            return CopyStatus::Complete;
+        }
+        let Some(copy) = self.copies.get(&order.nonce) else {
+            return CopyStatus::Absent;
+        };
+        let failed = |blame| CopyStatus::Failed {
+            blame,
+            detail: "it was not what it should be".into(),
+        };
+        match self.failing.get(&copy.order.source.site) {
+            Some(blame) => failed(*blame),
+            None if copy.stopped => failed(CopyBlame::Process),
+            None if self.stalled => CopyStatus::Running { done: Bytes(1) },
+            None => {
+                let share = copy.began.elapsed().as_secs_f64() / self.copy_time.as_secs_f64();
+                let done = order.content.size.0 as f64 * share;
+                CopyStatus::Running {
+                    done: Bytes(done as u64),
+                }
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Attempts for FakeSite {
+    async fn status(&self, _: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
+        if self.inside().hanging {
+            self.inside().hung += 1;
+            std::future::pending::<()>().await;
+        }
+        let inside = self.answering()?;
+        let attempts = inside.attempts.clone();
+        let idle = Resources::processors(inside.processors);
+        let half_silent = inside.half_silent;
+        Ok(SiteStatus {
+            site_clock: None,
+            idle,
+            idle_in: BTreeMap::new(),
+            ebbs: Vec::new(),
+            attempts,
+            silence: half_silent.then(|| PartialAnswer {
+                age: None,
+                why: "frozen".into(),
+            }),
+        })
+    }
+
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+        let time = self.answering()?.submit_time;
+        tokio::time::sleep(time).await;
+        let mut inside = self.answering()?;
+        if inside.unsent > 0 {
+            inside.unsent -= 1;
+            return Err(SiteError::NotSent("the way there is blocked".into()));
+        }
+        if !inside.runs {
+            return Err(SiteError::Refused("it keeps files only".into()));
+        }
+        let host = Arc::from("n1");
+        let at = Timestamp(1);
+        let at_gate = AtGate {
+            host,
+            since: at,
+            held_at: at,
+        };
+        inside
+            .attempts
+            .insert(order.tag, Observation::Ready(at_gate));
+        Ok(Submitted {
+            lrm_id: LrmId::new("7").expect("a number"),
+        })
+    }
+
+    async fn find_by_tag(&self, _: AttemptTag) -> Result<TagLookup, SiteError> {
+        Err(SiteError::Refused("it keeps files only".into()))
+    }
+
+    async fn cancel(&self, _: AttemptTag, _: Option<&LrmId>) -> Result<(), SiteError> {
+        Ok(())
+    }
+
+    async fn withdraw(&self, _: AttemptTag, _: &LrmId) -> Result<(), SiteError> {
+        Ok(())
+    }
+
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
+        let mut inside = self.answering()?;
+        if inside.left.get(&tag) == Some(&false) {
+            return Err(SiteError::OutcomeUnknown("it cannot be removed".into()));
+        }
+        inside.left.remove(&tag);
+        Ok(())
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
+        Ok(self.answering()?.left.keys().copied().collect())
+    }
+}
+
+#[async_trait]
+impl Gate for FakeSite {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        what: &GateDecision,
+    ) -> Result<GateState, SiteError> {
+        let mut inside = self.answering()?;
+        match what {
+            GateDecision::Go(_) => {
+                inside.opened.push(tag);
+                if inside.runs {
+                    let cause = ExitCause::Code(0);
+                    let at = Timestamp(2);
+                    let exit = PayloadExit {
+                        cause,
+                        began_at: at,
+                        ended_at: at,
+                    };
+                    inside.attempts.insert(tag, Observation::Exited(exit));
+                }
+                Ok(GateState::Opened)
+            }
+            GateDecision::Void if inside.left.contains_key(&tag) => Ok(GateState::Voided),
+            GateDecision::Void => Err(SiteError::Refused("it keeps files only".into())),
+        }
+    }
+}
+
+#[async_trait]
+impl Files for FakeSite {
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        let found = self.answering()?.files.get(place).cloned();
+        found.ok_or_else(|| SiteError::Refused("there is no such file".into()))
+    }
+
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
+        let mut inside = self.answering()?;
+        inside.start_calls += 1;
+        if inside.full {
+            return Err(SiteError::Refused("No space left on device".into()));
+        }
+        if inside.store.contains(&order.content.digest) {
+            return Ok(());
+        }
+        if !inside
+            .copies
+            .get(&order.nonce)
+            .is_some_and(|copy: &FakeCopy| !copy.stopped)
+        {
+            let copy = FakeCopy {
+                order: order.clone(),
+                began: Instant::now(),
+                stopped: false,
+            };
+            inside.copies.insert(order.nonce.clone(), copy);
+            inside.begun.push(order.clone());
+        }
+        Ok(())
+    }
+
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
+        let status = self.answering()?.status(order);
+        if status == CopyStatus::Complete {
+            self.whole.notify_one();
+        }
+        Ok(status)
+    }
+
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
+        let mut inside = self.answering()?;
+        if let Some(copy) = inside.copies.get_mut(&order.nonce) {
+            copy.stopped = true;
+        }
+        if discard {
+            inside.copies.remove(&order.nonce);
+            inside.discarded.insert(order.nonce.clone());
+        }
+        Ok(())
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        Ok(self.answering()?.store.contains(&digest))
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        let time = self.answering()?.delete_time;
+        tokio::time::sleep(time).await;
+        let mut inside = self.answering()?;
+        inside.deletions += 1;
+        inside.store.remove(&digest);
+        Ok(())
+    }
+
+    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Excerpt, SiteError> {
+        Err(SiteError::Refused("it is not read here".into()))
+    }
+}
+
+#[async_trait]
+impl Site for FakeSite {
+    fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    fn is_ours_alone(&self) -> bool {
+        self.inside().ours_alone
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.inside().trouble.map(str::to_owned)
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        let inside = self.answering()?;
+        if inside.half_silent {
+            return Err(SiteError::NotSent("frozen".into()));
+        }
+        let all = Resources::processors(inside.processors);
+        Ok(SiteDescription {
+            total: all.clone(),
+            largest_component: all,
+            labels: Labels::default(),
+            capabilities: Capabilities::default(),
+            lanes: inside.lane.clone().map(|own| SitePartitions {
+                own,
+                ..SitePartitions::default()
+            }),
+            manager: "none".into(),
+        })
+    }
+
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.inside().measured.push((to.clone(), Instant::now()));
+        let known = self.answering()?.round_trips.get(to).copied();
+        match known {
+            Some(Some(round_trip)) => Ok(round_trip),
+            Some(None) => std::future::pending().await,
+            None => Err(SiteError::OutcomeUnknown("100% packet loss".into())),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Judges shared reservations: by what sites have, and by the attempts that ran in them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_actors::api::View;
+use cospan_actors::journal::JournalChange;
+use cospan_domain::ids::{InstanceId, KeyName, SiteName};
+use cospan_domain::reservation::{Reservation, ReservationTag, Serial};
+use cospan_domain::site::joint_reservation::{JointReservation, JointState};
+use cospan_domain::site::shared_reservation::{SharedEnd, SharedReservation, SharedStage};
+use cospan_domain::site::site_state::SiteRecord;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::seed_oracle::SeedEvidence;
+use super::seed_scenario::HOUR;
+use cospan_simulator::control_plane_run::ControlPlaneRun;
+use cospan_simulator::fault_kinds::FaultKind;
+use cospan_simulator::world::World;
+use cospan_simulator::world::world_history::LedgerEvent;
+
+/// Keys that might use a reservation, each time that was changed.
+type Allowed = Vec<BTreeSet<KeyName>>;
+
+/// All records of them, also of those that the sites' records forgot, with everybody who ever might
+/// use each.
+#[derive(Debug, Default)]
+pub struct Sharing(BTreeMap<(SiteName, Serial), (SharedReservation, Allowed)>);
+
+impl Sharing {
+    /// Records a site's record.
+    pub(super) fn learn(&mut self, record: &SiteRecord) {
+        for shared in &record.shared {
+            let place = (record.site.clone(), shared.serial);
+            let (known, allowed) = self
+                .0
+                .entry(place)
+                .or_insert_with(|| (shared.clone(), Vec::new()));
+            known.clone_from(shared);
+            if !allowed.contains(&shared.wish.allowed) {
+                allowed.push(shared.wish.allowed.clone());
+            }
+        }
+    }
+}
+
+/// Lists attempts that ran in a reservation that their jobs did not name, or that was not for their
+/// owners.
+pub(super) fn used_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for entry in evidence.world.ledger().entries() {
+        let LedgerEvent::Reserved(lease) = entry.deed else {
+            continue;
+        };
+        if !lease.is_shared() || entry.tag.instance != evidence.instance {
+            continue;
+        }
+        let known = evidence.shared.0.get(&(entry.site.clone(), lease.serial));
+        let job = evidence.jobs.get(&entry.tag.job);
+        let (Some((known, allowed)), Some(job)) = (known, job) else {
+            wrong.push(format!(
+                "{} used {lease}, which was never wanted",
+                entry.tag
+            ));
+            continue;
+        };
+        let wish = &known.wish;
+        let owner = &job.owner;
+        // An attempt that was let in runs on when it is for others.
+        let may = allowed
+            .iter()
+            .any(|keys| keys.is_empty() || keys.contains(owner));
+        if job.shares() != Some(&wish.name) || !may {
+            wrong.push(format!(
+                "{} of {owner} used {lease}, {}",
+                entry.tag, wish.name
+            ));
+        }
+    }
+    wrong
+}
+
+/// Lists reservations that a site's record says are kept, and that the site does not have, or has
+/// under another name.
+pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> Vec<String> {
+    let JournalChange::Site { old, new } = change else {
+        return Vec::new();
+    };
+    let view = plane_run.plane.view();
+    let now = plane_run.plane.now();
+    // It may have been cancelled since.
+    if view.sites.get(&new.site) != Some(new) {
+        return Vec::new();
+    }
+    let before = |shared: &SharedReservation| {
+        let before = old.as_ref().and_then(|old| old.shared_with(shared.serial));
+        before.map(|before| before.stage.clone())
+    };
+    let instance = plane_run.plane.shared().instance;
+    let wanted = new.shared.iter().filter(|shared| before(shared).is_none());
+    let twice = wanted.filter_map(|shared| named_twice(&view, shared, now));
+    // The control plane, too, looks later at what becomes of it when it is extended.
+    let confirmed = new.shared.iter().filter(|shared| {
+        shared.stage == SharedStage::Confirmed && before(shared) == Some(SharedStage::Granted)
+    });
+    let wrong = plane_run.world.read(|world| {
+        let missing = confirmed.filter_map(|shared| missing(world, instance, &new.site, shared));
+        let each = new.shared.iter();
+        let early = each
+            .clone()
+            .filter_map(|shared| kept_early(world, instance, new, shared));
+        let ended = each.filter(|shared| {
+            let was = before(shared).is_some_and(|was| !matches!(was, SharedStage::Ended(_)));
+            was && !matches!(
+                shared.end(),
+                Some(SharedEnd::Lost | SharedEnd::Refused { .. })
+            )
+        });
+        // A reservation that a site refuses to cancel is nobody's then, and cancelled later.
+        let told = ended.filter(|_| !plane_run.call_faults.may_strike(FaultKind::Refused));
+        let left = told.filter_map(|shared| not_released(world, instance, new, shared));
+        missing.chain(early).chain(left).collect::<Vec<_>>()
+    });
+    let unheard = old
+        .as_deref()
+        .and_then(|old| lost_in_silence(old, new, now));
+    twice.chain(wrong).chain(unheard).collect()
+}
+
+/// Returns the reservation as its site has it.
+fn lease_of<'w>(
+    world: &'w World,
+    instance: InstanceId,
+    record: &SiteRecord,
+    shared: &SharedReservation,
+) -> Option<&'w Reservation> {
+    let tag = ReservationTag::shared(instance, shared.serial);
+    let cluster = &world.sites()[world.index_of(&record.site)?.index()];
+    cluster
+        .leases()
+        .find(|(held, _)| **held == tag)
+        .map(|(_, lease)| lease)
+}
+
+/// Returns a reservation that a site was told to confirm before it was written that all have
+/// granted it: nobody would know of it if we died now, or nobody could use it.
+fn kept_early(
+    world: &World,
+    instance: InstanceId,
+    record: &SiteRecord,
+    shared: &SharedReservation,
+) -> Option<String> {
+    let may = match shared.stage {
+        SharedStage::Asked => false,
+        SharedStage::Granted => shared.accord() != JointState::Looking,
+        _ => true,
+    };
+    let lease = lease_of(world, instance, record, shared).filter(|lease| lease.expires.is_none());
+    lease.filter(|_| !may).map(|lease: &Reservation| {
+        let name = &shared.wish.name;
+        let site = &record.site;
+        format!(
+            "{name} at {site} is {:?}, and the site keeps {lease:?}",
+            shared.stage
+        )
+    })
+}
+
+/// Returns a reservation that is recorded to be over although the site never got the request, and
+/// has it.
+fn not_released(
+    world: &World,
+    instance: InstanceId,
+    record: &SiteRecord,
+    shared: &SharedReservation,
+) -> Option<String> {
+    let SharedStage::Ended(why) = &shared.stage else {
+        return None;
+    };
+    let tag = ReservationTag::shared(instance, shared.serial);
+    let cluster = &world.sites()[world.index_of(&record.site)?.index()];
+    let lease = lease_of(world, instance, record, shared)?;
+    let lives = world.now() < lease.span.to && lease.expires.is_none_or(|at| world.now() < at);
+    (lives && !cluster.has_released(tag)).then(|| {
+        format!(
+            "{tag} at {} is over ({why:?}), and it has {lease:?}",
+            record.site
+        )
+    })
+}
+
+/// Returns a reservation that a site was to keep and has no more, without a message to anybody.
+fn lost_in_silence(old: &SiteRecord, new: &SiteRecord, now: Timestamp) -> Option<String> {
+    let lost = new.shared.iter().find(|shared| {
+        let kept = old
+            .shared_with(shared.serial)
+            .is_some_and(|old| old.is_kept(now));
+        kept && matches!(shared.end(), Some(SharedEnd::Lost | SharedEnd::WrongStart))
+    })?;
+    let told = new.last_notification > old.last_notification;
+    (!told).then(|| {
+        format!(
+            "{} at {} is lost, and nobody is told",
+            lost.wish.name, new.site
+        )
+    })
+}
+
+/// After clocks were set back, what is over begins again.
+const SET_BACK: DurationMs = DurationMs(2 * HOUR);
+
+fn named_twice(view: &View, shared: &SharedReservation, now: Timestamp) -> Option<String> {
+    let name = &shared.wish.name;
+    let now = now + SET_BACK;
+    let named = view.sites.values().flat_map(|site| &site.shared);
+    let live = named.filter(|other| other.wish.name == *name && !other.is_over(now));
+    // Its parts at other sites, and starts that were tried in vain, are no other reservations.
+    let others = live.filter(|other| {
+        let goes = other.end() == Some(&SharedEnd::AskedAnew);
+        !goes && (other.wish.parts.is_empty() || other.wish.parts != shared.wish.parts)
+    });
+    let live = others.count() + usize::from(!shared.wish.parts.is_empty());
+    (live > 1).then(|| format!("{live} reservations are called {name}"))
+}
+
+/// Returns what the site has instead of what it is recorded to keep. If it lost something without a
+/// word it is asked before long.
+fn missing(
+    world: &World,
+    instance: InstanceId,
+    site: &SiteName,
+    shared: &SharedReservation,
+) -> Option<String> {
+    let tag = ReservationTag::shared(instance, shared.serial);
+    let cluster = &world.sites()[world.index_of(site)?.index()];
+    let lease = cluster
+        .leases()
+        .find(|(held, _)| **held == tag)
+        .map(|(_, lease)| *lease);
+    let recorded = shared.lease()?;
+    let is_held = lease.is_some_and(|lease| lease.span == recorded && lease.expires.is_none());
+    let is_over = recorded.to <= world.now();
+    (!is_held && !is_over && !cluster.has_lost(tag))
+        .then(|| format!("{tag} at {site}: {recorded:?}, and it has {lease:?}"))
+}
+
+/// Lists where records and sites disagree about what is kept, once all has come to rest.
+pub(super) fn disagreements(plane_run: &ControlPlaneRun, instance: InstanceId) -> Vec<String> {
+    let view = plane_run.plane.view();
+    let now = plane_run.plane.now();
+    plane_run.world.read(|world| {
+        let records = view.sites.values();
+        let kept = records.flat_map(|record| record.shared.iter().map(move |kept| (record, kept)));
+        let kept = kept.filter(|(_, shared)| shared.is_kept(now));
+        let halves = halves(&view, now);
+        let missing = kept.filter_map(|(record, shared)| {
+            let tag = ReservationTag::shared(instance, shared.serial);
+            let site = &world.sites()[world.index_of(&record.site)?.index()];
+            let lease = site
+                .leases()
+                .find(|(held, _)| **held == tag)
+                .map(|(_, lease)| *lease);
+            let agrees = lease.is_some_and(|lease| Some(lease.span) == shared.lease());
+            (!agrees).then(|| format!("{tag} at {}: {shared:?}, and it has {lease:?}", record.site))
+        });
+        let open = view.sites.values().flat_map(|record| open(record));
+        missing.chain(halves).chain(open).collect()
+    })
+}
+
+/// Lists reservations of which the site is still to be asked something.
+fn open(record: &SiteRecord) -> impl Iterator<Item = String> + '_ {
+    let settled =
+        |stage: &SharedStage| matches!(stage, SharedStage::Confirmed | SharedStage::Ended(_));
+    let open = record
+        .shared
+        .iter()
+        .filter(move |shared| !settled(&shared.stage));
+    open.map(|shared| {
+        format!(
+            "{} at {} is still {:?}",
+            shared.wish.name, record.site, shared.stage
+        )
+    })
+}
+
+/// Lists parts of reservations at several sites that are there although the others never were, or
+/// that begin too far apart.
+fn halves(view: &View, now: Timestamp) -> Vec<String> {
+    let all = view
+        .sites
+        .iter()
+        .flat_map(|(site, record)| record.shared.iter().map(move |part| (site, part)));
+    let parts = all.filter(|(_, part)| part.together.is_some() && part.is_kept(now));
+    let wrong = parts.filter_map(|(site, part)| {
+        let group = JointReservation::of(site, part, &|site| view.site_record(site));
+        let starts = || group.parts().iter().filter_map(|(_, part)| part.granted);
+        let apart = starts().max()?.since(starts().min()?);
+        let is_half = group
+            .parts()
+            .iter()
+            .any(|(_, other): &(&SiteName, &SharedReservation)| other.accord() != JointState::Kept)
+            || apart > part.wish.tolerance;
+        is_half.then(|| {
+            format!(
+                "{} at {site} is kept, but of all: {group:?}",
+                part.wish.name
+            )
+        })
+    });
+    wrong.collect()
+}
+
+/// Returns true if this is kept for jobs that may come yet.
+pub(super) fn is_for_others(view: &View, site: &SiteName, tag: ReservationTag) -> bool {
+    let shared = view
+        .sites
+        .get(site)
+        .and_then(|record| record.shared_with(tag.serial));
+    tag.is_shared() && shared.is_some_and(|shared| shared.stage == SharedStage::Confirmed)
+}

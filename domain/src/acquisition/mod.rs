@@ -1,0 +1,148 @@
+//! Ways for a placed component to get its processors: it claims them while they are idle (KOALA,
+//! section 4.5; see [`crate::claim`]), waits in the site's own queue, or has a reservation (see
+//! [`crate::reservation`]).
+//!
+//! The placement says which. Everything after it (gate, common start, restart, accounting,
+//! explanation) is the same for all three.
+
+mod acquisition_options;
+mod molding;
+mod partition;
+mod partition_experience;
+mod preferences;
+mod reservation_terms;
+
+pub use acquisition_options::{AcquisitionMode, AcquisitionOptions};
+pub use molding::{InvalidMolding, MOST_OVERHEAD, Molding, OtherShape};
+pub use partition::{Partition, PartitionAccount, PartitionOptions, SitePartitions, most_of_any};
+pub use partition_experience::{Experience, Got, Obtainable, PartitionDemand, Waited};
+pub use preferences::{Benchmark, InvalidPreferences, Objective, Preferences, Score, Scores};
+pub use reservation_terms::{InvalidTerms, ReservationTerms};
+
+use crate::ids::{InstanceId, JobId};
+use crate::reservation::{ReservationTag, Serial};
+use crate::units::{DurationMs, Timestamp};
+
+/// The way in which a placed component gets its processors at its site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Acquisition {
+    /// It claims idle processors: it runs within the grace of a claim or is withdrawn, and that is
+    /// nobody's error.
+    #[default]
+    ClaimNow,
+    /// It waits in the site's own queue.
+    Queue(QueueLimits),
+    /// The site has reserved processors for it.
+    Reserved(ReservationUse),
+}
+
+/// The reservation that a component uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReservationUse {
+    /// Serial within the job, or within the site if jobs share the reservation.
+    pub serial: Serial,
+    pub from: Timestamp,
+    pub to: Timestamp,
+    /// True for a shared reservation, which belongs to no job: the job named it.
+    pub shared: bool,
+}
+
+impl ReservationUse {
+    /// Returns the tag by which the site knows the reservation.
+    pub fn tag(self, instance: InstanceId, job: JobId) -> ReservationTag {
+        if self.shared {
+            ReservationTag::shared(instance, self.serial)
+        } else {
+            ReservationTag {
+                instance,
+                job,
+                serial: self.serial,
+            }
+        }
+    }
+}
+
+/// The longest waits of a component at its site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueLimits {
+    /// Time from its submission until it must have its processors; then the round is given up.
+    pub deadline: DurationMs,
+    /// Time for which it holds its processors at its gate while others still wait. Then it gives
+    /// them back, and is submitted again to begin when the others are expected.
+    pub max_hold: DurationMs,
+}
+
+impl Default for QueueLimits {
+    fn default() -> Self {
+        Self {
+            deadline: DurationMs::from_secs(86_400),
+            max_hold: DurationMs::from_secs(600),
+        }
+    }
+}
+
+/// The longest times of a claim: at one site, or the longest of all sites of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClaimLimits {
+    /// Time from its submission until it must be at its gate.
+    pub ready_within: DurationMs,
+    /// Time for which it holds its processors there.
+    pub max_hold: DurationMs,
+}
+
+impl ClaimLimits {
+    /// Returns limits that allow whatever either of the two allows.
+    pub fn longest(self, other: Self) -> Self {
+        Self {
+            ready_within: self.ready_within.max(other.ready_within),
+            max_hold: self.max_hold.max(other.max_hold),
+        }
+    }
+}
+
+impl Acquisition {
+    /// Returns the time within which a submitted component must be at its gate; `claims` holds the
+    /// limits if it makes a claim.
+    pub fn ready_within(self, claims: ClaimLimits) -> DurationMs {
+        match self {
+            Acquisition::ClaimNow | Acquisition::Reserved(_) => claims.ready_within,
+            Acquisition::Queue(limits) => limits.deadline,
+        }
+    }
+
+    /// Returns the longest time for which it may hold its processors at its gate.
+    pub fn max_hold(self, claims: ClaimLimits) -> DurationMs {
+        match self {
+            Acquisition::ClaimNow | Acquisition::Reserved(_) => claims.max_hold,
+            Acquisition::Queue(limits) => limits.max_hold,
+        }
+    }
+
+    /// Returns the time after which its wrapper leaves the gate by itself. A component that waited
+    /// in a queue is normally told to give its processors back by whoever knows when the others are
+    /// expected; it gives up by itself only if nobody does.
+    pub fn wrapper_hold(self, claims: ClaimLimits, slack: DurationMs) -> DurationMs {
+        match self {
+            Acquisition::ClaimNow | Acquisition::Reserved(_) => claims.max_hold,
+            Acquisition::Queue(limits) => limits.max_hold + slack,
+        }
+    }
+
+    /// Returns true if it waits in its site's own queue, however little is idle there.
+    pub fn is_queued(self) -> bool {
+        matches!(self, Acquisition::Queue(_))
+    }
+
+    /// Returns true if a try is worthwhile only while enough is idle at its site.
+    pub fn asks_idle(self) -> bool {
+        matches!(self, Acquisition::ClaimNow)
+    }
+
+    /// Returns the reservation that it uses, if any.
+    pub fn promised(self) -> Option<ReservationUse> {
+        match self {
+            Acquisition::Reserved(promised) => Some(promised),
+            Acquisition::ClaimNow | Acquisition::Queue(_) => None,
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Remedies: changes that would bring a site nearer to a job.
+
+use super::dimensions::Goal;
+use super::needs_and_means::{BidNeed, SiteMeans};
+use super::site_bid::Bid;
+
+/// Describes what would bring the site nearer in the dimension that adds most to its distance, with
+/// an amount where one follows. `nearest` is the distance of the nearest of all sites; `name`
+/// returns the name of a site by its index. `None` at the origin.
+pub fn remedy(
+    bid: &Bid,
+    need: &BidNeed,
+    offer: &SiteMeans,
+    nearest: f64,
+    name: &dyn Fn(usize) -> String,
+) -> Option<String> {
+    let dimension = bid.farthest?;
+    let factor = need.terms.weights.get(dimension).factor();
+    let counted = bid.index(dimension) * factor;
+    let beside = bid.distance * bid.distance - counted * counted;
+    let left = nearest * nearest - beside;
+    let is_nearest = bid.distance <= nearest;
+    let index = (!is_nearest && left > 0.0).then(|| left.sqrt() / factor);
+    Some(dimension.remedy(need, offer, &Goal { index, name }))
+}

@@ -1,0 +1,243 @@
+//! The decisions on commands to a logical file.
+
+use std::collections::BTreeSet;
+
+use crate::catalogue::file_command::{Asker, FileCommand, FileRejection, Grip};
+use crate::catalogue::file_event::{FileEvent, FileEventKind};
+use crate::catalogue::file_state::{CatalogueEntry, FileRecord, FileStamp, MAX_REPLICAS};
+use crate::content::Content;
+use crate::ids::{Digest, SiteName};
+use crate::transfer::file_place::FilePlace;
+use crate::units::Timestamp;
+
+type FileDecision = Result<Vec<FileEventKind>, FileRejection>;
+type CatalogueReplica = (SiteName, FilePlace);
+
+/// Decides a command.
+///
+/// # Errors
+/// The command does not fit the record, would change another key's file, or would take something
+/// from jobs that need it; nothing happened.
+pub fn decide(
+    record: &FileRecord,
+    command: FileCommand,
+    now: Timestamp,
+) -> Result<Vec<FileEvent>, FileRejection> {
+    let entry = record.entry.as_ref();
+    if let (Some(entry), Some(by)) = (entry, command.asker())
+        && !by.reaches(entry)
+    {
+        return Err(FileRejection::Anothers);
+    }
+    let happened = match command {
+        FileCommand::Register {
+            content,
+            directory,
+            replicas,
+            by,
+            replace,
+            grip,
+        } => {
+            let asked = RegistrationRequest {
+                content,
+                directory,
+                replicas: sorted(replicas)?,
+                by,
+            };
+            match entry {
+                None => Ok(vec![asked.registered()]),
+                Some(entry) if asked.is_the_same_as(entry) => asked.additions(entry),
+                Some(entry) => asked.replacement(entry, replace, grip),
+            }
+        }
+        FileCommand::AddReplica {
+            site,
+            place,
+            digest,
+            by,
+        } => add(
+            entry.ok_or(FileRejection::NotRegistered)?,
+            (site, place),
+            digest,
+            by,
+        ),
+        FileCommand::RemoveReplica {
+            site,
+            place,
+            by,
+            grip,
+        } => remove(
+            entry.ok_or(FileRejection::NotRegistered)?,
+            (site, place),
+            by,
+            grip,
+        ),
+        FileCommand::NoteStamp {
+            site,
+            place,
+            stamp,
+            content,
+        } => note(
+            entry.ok_or(FileRejection::NotRegistered)?,
+            (site, place),
+            stamp,
+            content,
+        ),
+        FileCommand::Unregister { by, grip } => {
+            entry.ok_or(FileRejection::NotRegistered)?;
+            grip.check()?;
+            Ok(vec![FileEventKind::FileUnregistered { by: by.key }])
+        }
+    }?;
+    Ok(happened
+        .into_iter()
+        .map(|what| FileEvent { at: now, what })
+        .collect())
+}
+
+/// A registration, with its replicas sorted and without duplicates.
+struct RegistrationRequest {
+    content: Content,
+    directory: bool,
+    replicas: Vec<CatalogueReplica>,
+    by: Asker,
+}
+
+impl RegistrationRequest {
+    fn is_the_same_as(&self, entry: &CatalogueEntry) -> bool {
+        self.content == entry.content && self.directory == entry.directory
+    }
+
+    fn registered(self) -> FileEventKind {
+        let Self {
+            content,
+            directory,
+            replicas,
+            by,
+        } = self;
+        FileEventKind::FileRegistered {
+            content,
+            directory,
+            replicas,
+            by: by.key,
+        }
+    }
+
+    fn additions(self, entry: &CatalogueEntry) -> FileDecision {
+        let new: Vec<_> = self
+            .replicas
+            .into_iter()
+            .filter(|replica| !entry.replicas.contains(replica))
+            .collect();
+        if entry.replicas.len() + new.len() > MAX_REPLICAS {
+            return Err(FileRejection::TooManyReplicas);
+        }
+        let by = self.by.key;
+        Ok(new
+            .into_iter()
+            .map(|(site, place)| FileEventKind::ReplicaAdded {
+                site,
+                place,
+                by: by.clone(),
+            })
+            .collect())
+    }
+
+    fn replacement(self, entry: &CatalogueEntry, replace: bool, grip: Grip) -> FileDecision {
+        let known = entry.content.digest;
+        let given = self.content.digest;
+        if !replace {
+            return Err(if entry.directory == self.directory || known != given {
+                FileRejection::OtherContent { known, given }
+            } else {
+                FileRejection::OtherKind {
+                    known_directory: entry.directory,
+                }
+            });
+        }
+        grip.check()?;
+        Ok(vec![self.registered()])
+    }
+}
+
+impl Grip {
+    fn check(self) -> Result<(), FileRejection> {
+        if self.needed_by == 0 || self.force {
+            return Ok(());
+        }
+        Err(FileRejection::NeededByJobs {
+            jobs: self.needed_by,
+        })
+    }
+}
+
+fn sorted(replicas: Vec<CatalogueReplica>) -> Result<Vec<CatalogueReplica>, FileRejection> {
+    let replicas: BTreeSet<_> = replicas.into_iter().collect();
+    match replicas.len() {
+        0 => Err(FileRejection::NoReplica),
+        1..=MAX_REPLICAS => Ok(replicas.into_iter().collect()),
+        _ => Err(FileRejection::TooManyReplicas),
+    }
+}
+
+fn add(
+    entry: &CatalogueEntry,
+    replica: CatalogueReplica,
+    found: Digest,
+    by: Asker,
+) -> FileDecision {
+    let known = entry.content.digest;
+    if found != known {
+        return Err(FileRejection::DigestDiffers { known, found });
+    }
+    if entry.replicas.contains(&replica) {
+        return Ok(Vec::new());
+    }
+    if entry.replicas.len() >= MAX_REPLICAS {
+        return Err(FileRejection::TooManyReplicas);
+    }
+    let (site, place) = replica;
+    Ok(vec![FileEventKind::ReplicaAdded {
+        site,
+        place,
+        by: by.key,
+    }])
+}
+
+/// Records a stamp. A stamp of other content, or of a replica that is gone, says nothing.
+fn note(
+    entry: &CatalogueEntry,
+    replica: CatalogueReplica,
+    stamp: FileStamp,
+    content: Content,
+) -> FileDecision {
+    if entry.content != content || !entry.replicas.contains(&replica) {
+        return Err(FileRejection::NoSuchReplica);
+    }
+    if entry.stamps.get(&replica) == Some(&stamp) {
+        return Ok(Vec::new());
+    }
+    let (site, place) = replica;
+    Ok(vec![FileEventKind::ReplicaStamped { site, place, stamp }])
+}
+
+/// Removes a replica. The name outlives its last one, so that jobs learn what is missing.
+fn remove(
+    entry: &CatalogueEntry,
+    replica: CatalogueReplica,
+    by: Asker,
+    grip: Grip,
+) -> FileDecision {
+    if !entry.replicas.contains(&replica) {
+        return Err(FileRejection::NoSuchReplica);
+    }
+    if entry.replicas.len() == 1 {
+        grip.check()?;
+    }
+    let (site, place) = replica;
+    Ok(vec![FileEventKind::ReplicaRemoved {
+        site,
+        place,
+        by: by.key,
+    }])
+}

@@ -1,0 +1,301 @@
+//! The deductions from all sites, and the plans that they are for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::site_deductions::DeductionEntry;
+use super::{Deducted, DeductionKey, PlanHolder, PlanNumber, SiteDeductions};
+use crate::ids::{JobId, Round, SiteName};
+use crate::units::Timestamp;
+
+/// The deductions from all sites.
+#[derive(Debug, Clone, Default)]
+pub struct DeductionLedger {
+    /// Sites in the order in which they were first named.
+    sites: Vec<(SiteName, SiteDeductions)>,
+    numbers: BTreeMap<SiteName, LedgerNumber>,
+    plans: BTreeMap<DeductionKey, OpenPlan>,
+    by_lease: BTreeSet<(Timestamp, DeductionKey)>,
+    /// Plans whose lease ended and whose holder does not know it yet.
+    lapsed: BTreeMap<PlanHolder, Vec<DeductionKey>>,
+    last_plan: u64,
+    last_holder: u64,
+}
+
+/// The number of a site's ledger, valid as long as these ledgers last: it saves repeated lookups by
+/// name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LedgerNumber(usize);
+
+/// A plan that is neither committed nor rejected.
+#[derive(Debug, Clone)]
+struct OpenPlan {
+    holder: PlanHolder,
+    until: Timestamp,
+    /// The sites with possible deductions for it.
+    sites: Vec<LedgerNumber>,
+}
+
+/// A deduction that nobody will end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leak {
+    /// The plan that it was made for.
+    pub key: DeductionKey,
+    pub site: SiteName,
+    pub deducted: Deducted,
+}
+
+impl DeductionLedger {
+    /// Registers a new life of an actor that makes plans.
+    pub fn new_holder(&mut self) -> PlanHolder {
+        self.last_holder += 1;
+        PlanHolder(self.last_holder)
+    }
+
+    /// Opens a plan for this round of a job: until it ends, and at most until `until`, sites may
+    /// deduct for it.
+    pub fn open(
+        &mut self,
+        job: JobId,
+        round: Round,
+        holder: PlanHolder,
+        until: Timestamp,
+    ) -> DeductionKey {
+        self.last_plan += 1;
+        let key = DeductionKey {
+            job,
+            round,
+            plan: PlanNumber(self.last_plan),
+        };
+        self.plans.insert(
+            key,
+            OpenPlan {
+                holder,
+                until,
+                sites: Vec::new(),
+            },
+        );
+        self.by_lease.insert((until, key));
+        key
+    }
+
+    /// Extends the plan's lease; returns true if it is still open.
+    pub fn extend(&mut self, key: &DeductionKey, until: Timestamp) -> bool {
+        let Some(open) = self.plans.get_mut(key) else {
+            return false;
+        };
+        self.by_lease.remove(&(open.until, *key));
+        self.by_lease.insert((until, *key));
+        open.until = until;
+        true
+    }
+
+    /// Returns the number of this site's ledger.
+    pub fn number_of(&mut self, site: &SiteName) -> LedgerNumber {
+        if let Some(number) = self.numbers.get(site) {
+            return *number;
+        }
+        let number = LedgerNumber(self.sites.len());
+        self.sites.push((site.clone(), SiteDeductions::default()));
+        self.numbers.insert(site.clone(), number);
+        number
+    }
+
+    /// Deducts for an open plan, in place of any earlier deduction for it at the site. Returns
+    /// false, and deducts nothing, if the plan is no longer open.
+    pub fn deduct(&mut self, key: &DeductionKey, site: LedgerNumber, deducted: Deducted) -> bool {
+        self.set(
+            key,
+            site,
+            DeductionEntry {
+                deducted,
+                is_held: false,
+            },
+        )
+    }
+
+    /// Does the same as [`Ledgers::deduct`], and records that the site has acknowledged the plan.
+    pub fn hold(&mut self, key: &DeductionKey, site: LedgerNumber, deducted: Deducted) -> bool {
+        self.set(
+            key,
+            site,
+            DeductionEntry {
+                deducted,
+                is_held: true,
+            },
+        )
+    }
+
+    fn set(&mut self, key: &DeductionKey, site: LedgerNumber, entry: DeductionEntry) -> bool {
+        let Some(open) = self.plans.get_mut(key) else {
+            return false;
+        };
+        let Some((_, ledger)) = self.sites.get_mut(site.0) else {
+            return false;
+        };
+        if ledger.set(*key, entry) {
+            open.sites.push(site);
+        }
+        true
+    }
+
+    /// Returns true if the site has acknowledged that the plan goes there: lost acknowledgements
+    /// are recovered from this.
+    pub fn is_held(&self, key: &DeductionKey, site: &SiteName) -> bool {
+        self.named(site).is_some_and(|ledger| ledger.is_held(key))
+    }
+
+    /// Adds to the deduction for an open plan at a site.
+    pub fn deduct_more(
+        &mut self,
+        key: &DeductionKey,
+        site: LedgerNumber,
+        mut more: Deducted,
+    ) -> bool {
+        if let Some(before) = self.ledger(site).and_then(|ledger| ledger.get(key)) {
+            more.add(before);
+        }
+        self.deduct(key, site, more)
+    }
+
+    /// Removes the deduction for a plan at a site.
+    pub fn release(&mut self, key: &DeductionKey, site: LedgerNumber) {
+        if let Some((_, ledger)) = self.sites.get_mut(site.0) {
+            ledger.remove(key);
+        }
+    }
+
+    /// Ends a plan that is committed or rejected; returns true if it was open.
+    pub fn end(&mut self, key: &DeductionKey) -> bool {
+        let Some(open) = self.plans.remove(key) else {
+            return false;
+        };
+        self.by_lease.remove(&(open.until, *key));
+        for site in open.sites {
+            self.release(key, site);
+        }
+        true
+    }
+
+    /// Ends all plans of a job that this holder made; returns true if there were any.
+    pub fn end_job(&mut self, job: JobId, holder: PlanHolder) -> bool {
+        let least = DeductionKey {
+            job,
+            round: Round(0),
+            plan: PlanNumber(0),
+        };
+        let of_job = self
+            .plans
+            .range(least..)
+            .take_while(|(key, _)| key.job == job);
+        let ended = of_job
+            .filter(|(_, open)| open.holder == holder)
+            .map(|(key, _)| *key);
+        let ended: Vec<DeductionKey> = ended.collect();
+        for key in &ended {
+            self.end(key);
+        }
+        !ended.is_empty()
+    }
+
+    /// Ends all plans of a holder whose life is over: nobody waits for them.
+    pub fn end_holder(&mut self, holder: PlanHolder) {
+        let of_holder = self.plans.iter().filter(|(_, open)| open.holder == holder);
+        let ended: Vec<DeductionKey> = of_holder.map(|(key, _)| *key).collect();
+        for key in &ended {
+            self.end(key);
+        }
+        self.lapsed.remove(&holder);
+    }
+
+    /// Ends plans whose lease is over; holders learn of them by [`DeductionLedger::take_lapsed`].
+    pub fn expire(&mut self, now: Timestamp) {
+        while let Some(&(until, key)) = self.by_lease.first().filter(|(until, _)| *until <= now) {
+            if let Some(open) = self.plans.get(&key) {
+                self.lapsed.entry(open.holder).or_default().push(key);
+            }
+            self.end(&key);
+            self.by_lease.remove(&(until, key));
+        }
+    }
+
+    /// Takes this holder's plans that ended with their lease since the last call.
+    pub fn take_lapsed(&mut self, holder: PlanHolder) -> Vec<DeductionKey> {
+        self.lapsed.remove(&holder).unwrap_or_default()
+    }
+
+    /// Returns when the next lease ends.
+    pub fn next_end(&self) -> Option<Timestamp> {
+        self.by_lease.first().map(|(until, _)| *until)
+    }
+
+    pub fn ledger(&self, site: LedgerNumber) -> Option<&SiteDeductions> {
+        self.sites.get(site.0).map(|(_, ledger)| ledger)
+    }
+
+    fn named(&self, site: &SiteName) -> Option<&SiteDeductions> {
+        self.numbers
+            .get(site)
+            .and_then(|number| self.ledger(*number))
+    }
+
+    /// Returns all that is deducted from a site.
+    pub fn at(&self, site: &SiteName) -> Option<&Deducted> {
+        self.named(site).map(SiteDeductions::sum)
+    }
+
+    /// Returns what is deducted from a site for one job.
+    pub fn of_job(&self, site: &SiteName, job: JobId) -> Deducted {
+        let mut sum = Deducted::default();
+        let entries = self
+            .named(site)
+            .into_iter()
+            .flat_map(SiteDeductions::entries);
+        entries
+            .filter(|(key, _)| key.job == job)
+            .for_each(|(_, deducted)| sum.add(deducted));
+        sum
+    }
+
+    /// Returns what is deducted from a site for a plan.
+    pub fn held(&self, key: &DeductionKey, site: &SiteName) -> Option<&Deducted> {
+        self.named(site)?.get(key)
+    }
+
+    /// Returns true if the plan is neither committed nor rejected, and its lease has not ended.
+    pub fn is_open(&self, key: &DeductionKey) -> bool {
+        self.plans.contains_key(key)
+    }
+
+    /// Returns the number of open plans.
+    pub fn len(&self) -> usize {
+        self.plans.len()
+    }
+
+    /// Returns true if no plan is open.
+    pub fn is_empty(&self) -> bool {
+        self.plans.is_empty()
+    }
+
+    /// Lists deductions that no job owns: for a plan that has ended, for one whose lease was over
+    /// by `now`, or for one that no job `owns` any more. There must be none.
+    pub fn leaks(&self, now: Timestamp, owns: impl Fn(&DeductionKey) -> bool) -> Vec<Leak> {
+        let is_owned = |key: &DeductionKey| {
+            self.plans.get(key).is_some_and(|open| open.until >= now) && owns(key)
+        };
+        let all = self.sites.iter().flat_map(|(site, ledger)| {
+            ledger
+                .entries()
+                .map(move |(key, deducted)| (site, key, deducted))
+        });
+        let leaks = all.filter(|(_, key, _)| !is_owned(key));
+        leaks
+            .map(
+                |(site, key, deducted): (&SiteName, &DeductionKey, &Deducted)| Leak {
+                    key: *key,
+                    site: site.clone(),
+                    deducted: deducted.clone(),
+                },
+            )
+            .collect()
+    }
+}

@@ -1,0 +1,74 @@
+//! The shapes of a flexible job: processors and run time.
+
+use super::job_state::Job;
+use super::spec::{JobSpec, RequestType, SpecError, SpecLimits};
+use crate::acquisition::{InvalidMolding, Molding, OtherShape, ReservationUse};
+use crate::units::DurationMs;
+
+impl JobSpec {
+    /// Iterates over the shapes in which it may run: first the one that is asked for.
+    pub fn shapes(&self) -> impl Iterator<Item = OtherShape> + '_ {
+        let processors = self.components.iter().map(|one| one.resources.processors);
+        let processors = processors.fold(0, u32::saturating_add);
+        self.run.molding.all(OtherShape {
+            processors,
+            run_time: self.wall_time,
+        })
+    }
+
+    /// Returns the time that it may run in one of its shapes at so many sites.
+    pub fn time_in(&self, shape: u32, sites: usize) -> DurationMs {
+        let run_time = self
+            .shapes()
+            .nth(shape as usize)
+            .map(|shape| shape.run_time);
+        self.run
+            .molding
+            .over(run_time.unwrap_or(self.wall_time), sites)
+    }
+
+    /// Returns the longest time that it may run in any of its shapes.
+    pub fn longest_time(&self) -> DurationMs {
+        let times = self
+            .shapes()
+            .map(|shape| self.run.molding.over(shape.run_time, 2));
+        times.max().unwrap_or(self.wall_time)
+    }
+
+    pub(super) fn validate_molding(&self, limits: &SpecLimits) -> Result<(), SpecError> {
+        let molding = &self.run.molding;
+        match &self.request {
+            _ if *molding == Molding::default() => Ok(()),
+            RequestType::Fixed | RequestType::NonFixed => Err(InvalidMolding::NotFlexible.into()),
+            RequestType::Flexible(bounds) => {
+                let Some(asked) = self.shapes().next() else {
+                    return Ok(());
+                };
+                let max = limits.max_wall_time;
+                Ok(molding.validate(asked, bounds.least(), max)?)
+            }
+        }
+    }
+}
+
+impl Job {
+    /// Returns the number of the shape in which this round runs: its reservations may be for
+    /// another shape than the one asked for.
+    pub fn shape(&self) -> u32 {
+        let mut promised = self
+            .components
+            .iter()
+            .filter_map(|c| c.acquisition().promised());
+        let is_own = promised.any(|ReservationUse { shared, .. }| !shared);
+        let reservation = self.reservation.as_deref().filter(|_| is_own);
+        reservation
+            .and_then(|reservation| reservation.split)
+            .map_or(0, |split| split.shape)
+    }
+
+    /// Returns the time that its payloads may run in this round.
+    pub fn wall_time(&self) -> DurationMs {
+        self.spec
+            .time_in(self.shape(), self.sites_combined() as usize)
+    }
+}

@@ -1,0 +1,299 @@
+//! Decides on what a site's status shows of attempts.
+
+use std::sync::Arc;
+
+use crate::ids::{Attempt, ComponentIndex};
+use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::{abort, attempt_submission, decide_claims, queued_at_site};
+use crate::job::job_command::{JobRejection, Sighting, SiteTimes};
+use crate::job::job_due::overdue_at;
+use crate::job::job_event::JobEventKind;
+use crate::job::job_parameters::JobParameters;
+use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState, Component, Job, JobPhase};
+use crate::planted_bugs::{Bug, bug};
+use crate::units::Timestamp;
+
+/// Returns true if a sighting could change the job: most repeat what its record says already.
+pub fn is_news(
+    job: &Job,
+    parameters: &JobParameters,
+    index: ComponentIndex,
+    asked_at: Timestamp,
+    times: SiteTimes,
+    sighting: &Sighting,
+) -> bool {
+    let Some(component) = job.components.get(index.0 as usize) else {
+        return false;
+    };
+    if let Sighting::Queued(expected) = sighting {
+        return queued_at_site::is_news(component, *expected);
+    }
+    let is_known = matches!(
+        (&component.run, sighting),
+        (
+            AttemptState::Submitted { absences: 0, .. },
+            Sighting::Pending
+        ) | (
+            AttemptState::AtGate { clock: Some(_), .. } | AttemptState::Opened { .. },
+            Sighting::Ready(_)
+        ) | (AttemptState::Running { .. }, Sighting::Begun(_))
+    );
+    !is_known || is_overdue(job, component, parameters, asked_at, times)
+}
+
+/// Returns true if a payload runs that should be over, by our clock and, if its site says when it
+/// began, by the clock of the site: somebody may have set ours between two starts of the server.
+fn is_overdue(
+    job: &Job,
+    component: &Component,
+    parameters: &JobParameters,
+    asked_at: Timestamp,
+    times: SiteTimes,
+) -> bool {
+    let longest = job.wall_time() + parameters.wall_margin;
+    let is_over_there = || {
+        times
+            .began_at
+            .is_none_or(|at| at + longest <= asked_at + times.clock)
+    };
+    overdue_at(job, component, parameters).is_some_and(|time| time <= asked_at) && is_over_there()
+}
+
+pub(super) fn sighted(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    asked_at: Timestamp,
+    times: SiteTimes,
+    sighting: Sighting,
+) -> Result<(), JobRejection> {
+    draft.current(index, attempt)?;
+    match sighting {
+        Sighting::Absent => attempt_submission::absent(draft, index, attempt, asked_at)?,
+        Sighting::Pending => seen(draft, index),
+        Sighting::Queued(expected) => {
+            seen(draft, index);
+            queued_at_site::waits(draft, index, expected);
+        }
+        Sighting::Ready(host) => ready(draft, index, host, times),
+        Sighting::Begun(host) => begun(draft, index, &host, times),
+        Sighting::Succeeded => {
+            began_unseen(draft, index, times);
+            draft.emit(ended(index, attempt, AttemptEnding::Succeeded));
+        }
+        Sighting::Failed(detail) => failed(draft, index, attempt, times, detail),
+        Sighting::Void => void(draft, index, attempt),
+        Sighting::TooLate => too_late(draft, index, attempt),
+        Sighting::Taken(detail) => taken(draft, index, attempt, detail),
+        Sighting::NeverRuns(detail) => never_runs(draft, index, detail),
+        Sighting::Vanished(detail) => lost(draft, index, attempt, detail),
+    }
+    end_overdue(draft, index, asked_at, times);
+    Ok(())
+}
+
+/// Ends a payload that its site should have ended long ago. A site that reports nothing may well
+/// have done so: only what it shows afterwards counts.
+fn end_overdue(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    asked_at: Timestamp,
+    times: SiteTimes,
+) {
+    let component = &draft.job.components[index.0 as usize];
+    let overdue = is_overdue(&draft.job, component, draft.parameters, asked_at, times);
+    if overdue && !draft.is_ending(index) {
+        let detail = "still there long after its wall time".into();
+        abort::abort(
+            draft,
+            AbortCause::Application {
+                component: index,
+                detail,
+            },
+        );
+    }
+}
+
+fn ended(component: ComponentIndex, attempt: Attempt, how: AttemptEnding) -> JobEventKind {
+    JobEventKind::AttemptEnded {
+        component,
+        attempt,
+        how,
+    }
+}
+
+fn seen(draft: &mut Draft<'_>, index: ComponentIndex) {
+    let run = &draft.job.components[index.0 as usize].run;
+    if matches!(run, AttemptState::Submitted { absences: 1.., .. }) {
+        draft.emit(JobEventKind::AttemptSeen { component: index });
+    }
+}
+
+fn ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>, times: SiteTimes) {
+    let run = &draft.job.components[index.0 as usize].run;
+    let is_news = matches!(
+        run,
+        AttemptState::Submitted { .. } | AttemptState::AtGate { clock: None, .. }
+    );
+    if is_news && !draft.is_ending(index) {
+        let clock = Some(times.clock);
+        // Both times are by the site's clock, so the difference between the clocks does not matter.
+        let held_for = times.held_at.map(|at| (draft.now + times.clock).since(at));
+        draft.emit(JobEventKind::ComponentReady {
+            component: index,
+            host,
+            clock,
+            held_for,
+        });
+    }
+}
+
+fn begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>, times: SiteTimes) {
+    let run = &draft.job.components[index.0 as usize].run;
+    let starts = matches!(
+        draft.job.phase,
+        JobPhase::Starting { .. } | JobPhase::Running { .. }
+    );
+    if starts && !run.has_begun() && !draft.is_ending(index) {
+        if matches!(run, AttemptState::Submitted { .. }) {
+            ready(draft, index, host.clone(), times);
+        }
+        began_unseen(draft, index, times);
+    }
+}
+
+/// Records the begin of a payload that runs or is over, even if nobody saw it begin.
+fn began_unseen(draft: &mut Draft<'_>, index: ComponentIndex, times: SiteTimes) {
+    let run = &draft.job.components[index.0 as usize].run;
+    if matches!(run, AttemptState::AtGate { .. }) {
+        draft.emit(JobEventKind::GateOpened { component: index });
+    }
+    if matches!(
+        draft.job.components[index.0 as usize].run,
+        AttemptState::Opened { .. }
+    ) {
+        let began_at = times.began_at;
+        draft.emit(JobEventKind::ComponentBegan {
+            component: index,
+            began_at,
+        });
+    }
+}
+
+fn failed(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    times: SiteTimes,
+    detail: Arc<str>,
+) {
+    if draft.is_ending(index) {
+        draft.emit(ended(index, attempt, AttemptEnding::Killed));
+        return;
+    }
+    began_unseen(draft, index, times);
+    draft.emit(ended(index, attempt, AttemptEnding::Failed(detail.clone())));
+    if bug(Bug::ChargeForTheJob) {
+        abort::charge(draft, index, detail.clone());
+    }
+    abort::abort(
+        draft,
+        AbortCause::Application {
+            component: index,
+            detail,
+        },
+    );
+}
+
+fn void(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
+    let detail: Arc<str> = "its gate was closed before the start".into();
+    let how = AttemptEnding::NeverRan(detail.clone());
+    if draft.is_ending(index) {
+        draft.emit(ended(index, attempt, how));
+    } else {
+        decide_claims::lost(draft, index, detail, Some(how));
+    }
+}
+
+/// Ends an attempt whose wrapper found its gate open too late to start with the others.
+fn too_late(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
+    let was_ending = draft.is_ending(index);
+    let detail: Arc<str> = "its gate was opened too late to start with the others".into();
+    draft.emit(ended(index, attempt, AttemptEnding::NeverRan(detail)));
+    if !was_ending {
+        abort::abort(draft, AbortCause::StartMissed { component: index });
+    }
+}
+
+/// Handles an attempt whose site gave its processors to another job, or that somebody ended there.
+fn taken(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
+    if draft.is_ending(index) {
+        draft.emit(ended(index, attempt, AttemptEnding::Killed));
+        return;
+    }
+    let began = draft.job.components[index.0 as usize].run.has_begun();
+    let over = if began {
+        AttemptEnding::Lost
+    } else {
+        AttemptEnding::NeverRan
+    };
+    decide_claims::lost(draft, index, detail.clone(), Some(over(detail)));
+}
+
+/// Gives up the round because the site's queue will never start this component; it goes elsewhere
+/// while other sites can take it.
+fn never_runs(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
+    if !draft.is_ending(index) {
+        abort::avoid_site(draft, index);
+        abort::abort(
+            draft,
+            AbortCause::ClaimLost {
+                component: index,
+                detail,
+            },
+        );
+    }
+}
+
+/// Handles an attempt that its site lost.
+fn lost(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
+    let was_ending = draft.is_ending(index);
+    let how = if was_ending {
+        AttemptEnding::Killed
+    } else {
+        AttemptEnding::Lost(detail.clone())
+    };
+    draft.emit(ended(index, attempt, how));
+    if !was_ending {
+        abort::charge(draft, index, detail.clone());
+        abort::abort(
+            draft,
+            AbortCause::SiteError {
+                component: index,
+                detail,
+            },
+        );
+    }
+}
+
+pub(super) fn gate_answered(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    open: bool,
+) -> Result<(), JobRejection> {
+    let component = draft.current(index, attempt)?;
+    if !matches!(component.run, AttemptState::AtGate { .. }) {
+        return Err(JobRejection::Stale);
+    }
+    match (&draft.job.phase, open) {
+        (JobPhase::Starting { .. } | JobPhase::Running { .. }, true) => {
+            draft.emit(JobEventKind::GateOpened { component: index });
+        }
+        (JobPhase::Starting { .. } | JobPhase::Running { .. }, false) => {
+            void(draft, index, attempt)
+        }
+        _ => return Err(JobRejection::Stale),
+    }
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! Claims processors, handles their loss, and tries again before the estimated start (KOALA,
+//! section 4.5).
+
+use std::sync::Arc;
+
+use crate::claim::ClaimTry;
+use crate::ids::{ComponentIndex, JobId};
+use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::{abort, decide_restarts, queued_at_site, round_progress};
+use crate::job::job_command::{ExternalState, Inputs, JobRejection};
+use crate::job::job_event::JobEventKind;
+use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState, Component, JobPhase};
+use crate::planted_bugs::{Bug, bug};
+use crate::units::{DurationMs, PerMillion, Timestamp};
+
+/// Performs a claiming try, if it is still due after the state of others was applied.
+pub(super) fn claim(
+    draft: &mut Draft<'_>,
+    attempt: ClaimTry,
+    external: &ExternalState,
+) -> Result<(), JobRejection> {
+    let mut components = attempt
+        .start
+        .iter()
+        .chain(attempt.moves.iter().map(|(index, _)| index));
+    if attempt.round != draft.job.round
+        || !components.all(|index: &ComponentIndex| {
+            let component = draft.job.components.get(index.0 as usize);
+            component.is_some_and(|component| matches!(component.run, AttemptState::Idle))
+        })
+    {
+        return Err(JobRejection::Stale);
+    }
+    // The try was planned on an older state: the input that it saw may be that of another site than
+    // the one to which a restarted component goes by now.
+    match draft.job.phase {
+        JobPhase::Running { .. } => {
+            round_progress::look(
+                draft,
+                &ExternalState {
+                    inputs: Inputs::Unknown,
+                    ..external.clone()
+                },
+            )?;
+        }
+        _ => round_progress::look(draft, external)?,
+    }
+    match draft.job.claim_time(draft.parameters) {
+        Some(planned) if planned > draft.now => {}
+        Some(_) if matches!(draft.job.phase, JobPhase::Running { .. }) => {
+            decide_restarts::perform(draft, attempt);
+        }
+        Some(planned) => perform(draft, attempt, planned),
+        None => {}
+    }
+    Ok(())
+}
+
+fn perform(draft: &mut Draft<'_>, attempt: ClaimTry, planned: Timestamp) {
+    let whole = attempt.start.len() == draft.job.unclaimed().count();
+    let next = next_claim(draft, planned);
+    // Nothing is started that would be given back at once.
+    if whole || (next.is_some() && !attempt.start.is_empty()) {
+        for (component, placement) in attempt.moves {
+            draft.emit(JobEventKind::ComponentMoved {
+                component,
+                placement,
+            });
+        }
+        let all = attempt.start.len() == draft.job.components.len();
+        draft.emit(if all && attempt.preempting.is_empty() {
+            JobEventKind::ClaimBegun
+        } else {
+            JobEventKind::ComponentsClaimed {
+                components: attempt.start,
+                preempting: attempt.preempting,
+            }
+        });
+    }
+    let unclaimed = draft.job.unclaimed().next();
+    if let Some(component) = unclaimed {
+        let detail = format!(
+            "component {} could not start at its site",
+            name(draft, component)
+        );
+        missed(draft, component, next, detail.into());
+    }
+}
+
+fn name(draft: &Draft<'_>, component: ComponentIndex) -> String {
+    draft.job.name_of(component).unwrap_or_default()
+}
+
+/// Returns the time of the try after one that was planned for `planned`; `None` if the round is
+/// lost.
+fn next_claim(draft: &Draft<'_>, planned: Timestamp) -> Option<Timestamp> {
+    let claims = draft.job.setbacks.claims;
+    let max = draft
+        .job
+        .spec
+        .max_claim_tries
+        .or(draft.parameters.claim.max_claim_tries);
+    let schedule = draft.job.claim_schedule(&draft.parameters.claim)?;
+    let next = schedule.next_try(planned, draft.now)?;
+    // A job whose input is there has no reason to wait for a start that was estimated far too late.
+    let soon = draft.now + draft.parameters.backoff_max;
+    let next = if draft.job.inputs_here {
+        next.min(soon)
+    } else {
+        next
+    };
+    max.is_none_or(|max| claims < max).then_some(next)
+}
+
+fn missed(
+    draft: &mut Draft<'_>,
+    component: ComponentIndex,
+    next: Option<Timestamp>,
+    detail: Arc<str>,
+) {
+    match next {
+        Some(next_claim) => draft.emit(JobEventKind::ClaimMissed { next_claim, detail }),
+        None => abort::abort(draft, AbortCause::ClaimLost { component, detail }),
+    }
+}
+
+/// Handles a component that lost the processors that were claimed for it. With T = 1 all components
+/// give theirs back; else the others keep theirs. `over` says how its attempt ended, if it has.
+pub(super) fn lost(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    detail: Arc<str>,
+    over: Option<AttemptEnding>,
+) {
+    if matches!(draft.job.phase, JobPhase::Running { .. }) {
+        decide_restarts::lost(draft, index, detail, over);
+        return;
+    }
+    if queued_at_site::lost(draft, index, &detail, over.as_ref()) {
+        return;
+    }
+    let claiming = matches!(draft.job.phase, JobPhase::Claiming { .. });
+    let lives = draft.job.components[index.0 as usize].run.may_live();
+    let next = next_claim(draft, draft.now).filter(|_| claiming && lives);
+    let atomic = draft.job.claim_threshold(&draft.parameters.claim) == PerMillion::ONE;
+    if next.is_some() {
+        let goes = |at: ComponentIndex| atomic || at == index;
+        for component in draft.indexes().filter(|at| goes(*at)) {
+            if draft.job.components[component.0 as usize].is_claimed() {
+                draft.emit(JobEventKind::ClaimGivenBack { component });
+            }
+        }
+    }
+    let over = over.or_else(|| {
+        (next.is_some() && bug(Bug::MoveUnended)).then(|| AttemptEnding::NeverRan(detail.clone()))
+    });
+    if let Some(how) = over {
+        let attempt = draft.job.components[index.0 as usize].attempt;
+        draft.emit(JobEventKind::AttemptEnded {
+            component: index,
+            attempt,
+            how,
+        });
+    }
+    missed(draft, index, next, detail);
+}
+
+/// Continues a claim as far as state and clock allow.
+pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
+    let parameters = draft.parameters;
+    if draft
+        .job
+        .components
+        .iter()
+        .all(|component| matches!(component.run, AttemptState::Idle))
+    {
+        draft.emit(JobEventKind::ClaimReturned);
+        return;
+    }
+    if queued_at_site::begin_sooner(draft) {
+        return;
+    }
+    let due = |component: &Component| {
+        !matches!(component.run, AttemptState::Idle) && !component.given_back
+    };
+    let claims = draft.job.claim_limits(parameters);
+    let mut late = draft
+        .job
+        .indexed()
+        .filter(|(_, component)| due(component))
+        .filter(|(_, component)| draft.is_over(draft.job.claim_ends(component, since, claims)));
+    let Some((index, component)) = late.next() else {
+        return;
+    };
+    let acquisition = component.acquisition();
+    let (holds, limit) = match component.run {
+        AttemptState::AtGate { .. } => (true, acquisition.max_hold(claims)),
+        _ => (false, acquisition.ready_within(claims)),
+    };
+    let all = draft
+        .job
+        .begin_together()
+        .all(|(_, c)| matches!(c.run, AttemptState::AtGate { .. }));
+    drop(late);
+    if holds && acquisition.is_queued() {
+        queued_at_site::give_back(draft, index, limit);
+    } else {
+        let detail = if holds {
+            held_too_long(limit, all)
+        } else {
+            format!("not running within {limit}")
+        };
+        lost(draft, index, detail.into(), None);
+    }
+}
+
+fn held_too_long(hold_max: DurationMs, all: bool) -> String {
+    if all {
+        format!("input did not arrive within {hold_max} of waiting")
+    } else {
+        format!("the others were not ready within {hold_max}")
+    }
+}
+
+/// Gives way to a job that was submitted earlier: that job holds processors that this one waits
+/// for, and waits for processors of this one, so that otherwise neither would start.
+pub(super) fn yield_processors(draft: &mut Draft<'_>, component: ComponentIndex, to: JobId) {
+    if matches!(draft.job.phase, JobPhase::Claiming { .. }) {
+        let name = name(draft, component);
+        let detail = format!("component {name} and job {to} waited for each other").into();
+        abort::abort(draft, AbortCause::ClaimLost { component, detail });
+    }
+}
+
+/// Gives the processors to a job of a higher priority.
+pub(super) fn preempt(draft: &mut Draft<'_>, by: JobId) -> Result<(), JobRejection> {
+    let holds = matches!(
+        draft.job.phase,
+        JobPhase::Claiming { .. } | JobPhase::Starting { .. } | JobPhase::Running { .. }
+    );
+    if !holds || !draft.job.may_be_preempted() {
+        return Err(JobRejection::Stale);
+    }
+    abort::abort(draft, AbortCause::Preempted { by });
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! Restarts a component alone, while the others of its job go on.
+
+use std::sync::Arc;
+
+use crate::claim::ClaimTry;
+use crate::ids::{ComponentIndex, SiteName};
+use crate::job::decide::abort;
+use crate::job::decide::decision_draft::Draft;
+use crate::job::job_command::{Inputs, JobRejection};
+use crate::job::job_due::restart_ends;
+use crate::job::job_event::JobEventKind;
+use crate::job::job_state::{
+    AbortCause, AfterAbort, AttemptEnding, AttemptState, Component, JobPhase, RestartStep,
+};
+use crate::runner::RestartScope;
+use crate::units::{DurationMs, Timestamp};
+
+/// Longest time between two tries to find processors for a component that is restarted.
+const LONGEST_PAUSE: DurationMs = DurationMs(60_000);
+
+/// Gives up one component and leaves the others alone, if its job runs, wants that, and may
+/// try again; false if the whole round is to be given up.
+pub(super) fn fails_alone(
+    draft: &mut Draft<'_>,
+    component: ComponentIndex,
+    why: &AbortCause,
+) -> bool {
+    let job = &draft.job;
+    let alone = job.spec.run.restart_scope == RestartScope::Component;
+    if !alone || !matches!(job.phase, JobPhase::Running { .. }) {
+        return false;
+    }
+    if draft.is_ending(component) {
+        return true;
+    }
+    let next_claim = match why {
+        AbortCause::ClaimLost { .. } | AbortCause::Drained { .. } => next_try(draft, component),
+        _ => match abort::after(draft, why) {
+            AfterAbort::Requeue { not_before } => not_before,
+            AfterAbort::Fail { .. } | AfterAbort::Cancel { .. } => return false,
+        },
+    };
+    draft.emit(JobEventKind::ComponentFailed {
+        component,
+        why: why.clone(),
+        next_claim,
+    });
+    true
+}
+
+fn next_try(draft: &Draft<'_>, component: ComponentIndex) -> Timestamp {
+    let restart = draft
+        .component(component)
+        .and_then(|component| component.restart.as_ref());
+    let tries = restart.map_or(0, |restart| restart.tries);
+    let job = &draft.job;
+    let parameters = draft.parameters;
+    let pause = parameters.backoff(parameters.claim_backoff, tries + 1, job.id.0);
+    draft.now + pause.min(LONGEST_PAUSE)
+}
+
+/// Performs a claiming try: places components that have no site yet, and claims those that can
+/// start now.
+pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
+    for (component, placement) in attempt.moves {
+        if draft
+            .component(component)
+            .is_some_and(Component::awaits_restart)
+        {
+            draft.emit(JobEventKind::ComponentMoved {
+                component,
+                placement,
+            });
+        }
+    }
+    let now = draft.now;
+    let mut components = attempt.start;
+    components.retain(|index| {
+        draft
+            .component(*index)
+            .is_some_and(|component: &Component| {
+                let restart = component.restart.as_ref();
+                component.is_claimable(now)
+                    && restart.is_some_and(|r| r.step == RestartStep::Staged)
+            })
+    });
+    if !components.is_empty() {
+        let preempting = attempt.preempting;
+        draft.emit(JobEventKind::ComponentsClaimed {
+            components,
+            preempting,
+        });
+    }
+    let waiting = draft
+        .job
+        .indexed()
+        .find(|(_, component)| component.is_claimable(now));
+    if let Some((component, _)) = waiting {
+        let name = draft.job.name_of(component).unwrap_or_default();
+        let detail = format!("no site takes component {name} now").into();
+        let next_claim = next_try(draft, component);
+        draft.emit(JobEventKind::ClaimMissed { next_claim, detail });
+    }
+}
+
+/// Handles a component that did not get its processors; `over` says how its attempt ended, if it
+/// has.
+pub(super) fn lost(
+    draft: &mut Draft<'_>,
+    component: ComponentIndex,
+    detail: Arc<str>,
+    over: Option<AttemptEnding>,
+) {
+    if let Some((how, state)) = over.zip(draft.component(component)) {
+        let attempt = state.attempt;
+        draft.emit(JobEventKind::AttemptEnded {
+            component,
+            attempt,
+            how,
+        });
+    }
+    abort::abort(draft, AbortCause::ClaimLost { component, detail });
+}
+
+/// Applies the state of the input of components that are restarted.
+pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
+    let staging = |c: &Component| {
+        c.restart
+            .as_ref()
+            .is_some_and(|r| r.step == RestartStep::Staging)
+    };
+    let waiting: Vec<ComponentIndex> = draft
+        .job
+        .indexed()
+        .filter(|(_, c)| staging(c))
+        .map(|(index, _)| index)
+        .collect();
+    match inputs {
+        Inputs::Here if !waiting.is_empty() => draft.emit(JobEventKind::InputsArrived),
+        Inputs::Lost {
+            detail,
+            components,
+            at_site,
+        } => {
+            let concerned = waiting
+                .into_iter()
+                .filter(|index| components.contains(index));
+            let concerned: Vec<ComponentIndex> = concerned.collect();
+            if *at_site {
+                concerned
+                    .iter()
+                    .for_each(|index| abort::avoid_site(draft, *index));
+            }
+            let mut concerned = concerned.into_iter();
+            // One fault: the others go elsewhere with the first.
+            if let Some(first) = concerned.next() {
+                give_up(
+                    draft,
+                    first,
+                    AbortCause::InputLost {
+                        detail: detail.clone(),
+                    },
+                );
+            }
+            for component in concerned {
+                give_up(
+                    draft,
+                    component,
+                    AbortCause::ClaimLost {
+                        component,
+                        detail: detail.clone(),
+                    },
+                );
+            }
+        }
+        Inputs::Here | Inputs::Unknown | Inputs::Expected(_) => {}
+    }
+}
+
+/// Places a component anew for a reason that is not its own; the round is given up instead
+/// if that has been tried often enough.
+fn give_up(draft: &mut Draft<'_>, component: ComponentIndex, why: AbortCause) {
+    if matches!(draft.job.phase, JobPhase::Running { .. }) && !fails_alone(draft, component, &why) {
+        abort::abort(draft, why);
+    }
+}
+
+/// Leaves a site that is being drained with the components that are not claimed there yet.
+pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), JobRejection> {
+    // The reservation stands, and cancelling it would end the payload that runs.
+    let stays = draft.job.spec.run.restart_scope == RestartScope::Job;
+    let placed = |component: &Component| {
+        let restart = component.restart.as_ref();
+        let there = component
+            .placement
+            .as_ref()
+            .is_some_and(|placement| placement.site == *site);
+        there
+            && !stays
+            && matches!(component.run, AttemptState::Idle)
+            && restart.is_some_and(|restart| restart.step != RestartStep::ToPlace)
+    };
+    let leaving: Vec<ComponentIndex> = draft
+        .job
+        .indexed()
+        .filter(|(_, c)| placed(c))
+        .map(|(index, _)| index)
+        .collect();
+    if leaving.is_empty() {
+        return Err(JobRejection::Stale);
+    }
+    for component in leaving {
+        give_up(draft, component, AbortCause::Drained { site: site.clone() });
+    }
+    Ok(())
+}
+
+/// Handles components that have waited long enough.
+pub(super) fn step(draft: &mut Draft<'_>) {
+    for index in draft.indexes() {
+        let Some(component) = draft.component(index) else {
+            return;
+        };
+        let Some(ends) = restart_ends(component, draft.parameters) else {
+            continue;
+        };
+        if !draft.is_over(ends) {
+            continue;
+        }
+        let detail = match component.run {
+            AttemptState::Idle => {
+                draft.emit(JobEventKind::ComponentAvoidanceLapsed { component: index });
+                continue;
+            }
+            AttemptState::Opened { .. } => {
+                start_missed(draft, index, ends);
+                continue;
+            }
+            AttemptState::AtGate { .. } => "its gate could not be opened in time",
+            _ => "its processors were not had in time",
+        };
+        abort::abort(
+            draft,
+            AbortCause::ClaimLost {
+                component: index,
+                detail: detail.into(),
+            },
+        );
+    }
+}
+
+/// Handles a component that did not begin although its gate was opened: as at the start of a job,
+/// its site's fault unless the server was not running to see it begin.
+fn start_missed(draft: &mut Draft<'_>, component: ComponentIndex, ends: Timestamp) {
+    if draft.now < ends + draft.parameters.go_grace {
+        abort::charge(
+            draft,
+            component,
+            "did not begin after its gate was opened".into(),
+        );
+    }
+    abort::abort(draft, AbortCause::StartMissed { component });
+}

@@ -1,0 +1,377 @@
+//! Decides on calls about reservations, and on their answers.
+
+use crate::ids::{ComponentIndex, Round, SiteName};
+use crate::job::decide::abort;
+use crate::job::decide::decision_draft::Draft;
+use crate::job::job_command::JobRejection;
+use crate::job::job_event::JobEventKind;
+use crate::job::job_state::{AbortCause, Component, Job, JobPhase, JobReservations, Unreserved};
+use crate::job::reservations::{SiteDemand, begin_window};
+use crate::job::spec::RequestType;
+use crate::placed::Placement;
+use crate::reservation::coallocation::largest_first;
+use crate::reservation::owner_quota::OVER_QUOTA;
+use crate::reservation::{
+    Coallocation, CoallocationPart, Ranking, ReservationCall, ReservationOutcome, SearchFailure,
+    SearchState, Serial, StartWindow,
+};
+use crate::resources::MEMORY;
+use crate::units::{DurationMs, Timestamp};
+
+/// The least step by which a search moves on.
+pub(super) const UNIT: DurationMs = DurationMs(1_000);
+/// Most parts of a job for which the ranking of sites is kept.
+const RANKED_PARTS_MAX: usize = 16;
+/// Most sites that are kept of each ranking, if there are several parts.
+const RANKED_SITES_MAX: usize = 8;
+
+/// Begins to request reservations, if any site may be asked and it is not too late.
+pub(super) fn seek(
+    draft: &mut Draft<'_>,
+    candidates: Vec<Vec<Placement>>,
+    unreserved: &[Vec<Placement>],
+    rankings: &[Ranking],
+) -> Result<(), JobRejection> {
+    let whole = candidates.len() == draft.job.spec.components.len();
+    let wish = draft.job.reservation_wish().ok_or(JobRejection::Stale)?;
+    let is_divided = matches!(draft.job.spec.request, RequestType::Flexible(_));
+    if !is_due(draft) || !whole || is_divided {
+        return Err(JobRejection::Stale);
+    }
+    let claimed = if wish.unreserved {
+        Unreserved::choose(&candidates, unreserved)
+    } else {
+        Vec::new()
+    };
+    let window = start_window(draft, wish.window);
+    if window.is_empty() {
+        fail(
+            draft,
+            "its latest start has passed without a reservation".into(),
+        );
+    } else if let Some(index) = nowhere(&candidates, &claimed) {
+        if draft.job.claims_first() {
+            return Err(JobRejection::Stale);
+        }
+        let reason = refusal_of(draft, index, claimed.len() == candidates.len());
+        fail(draft, reason);
+    } else {
+        let (wanted, placements) = wanted(draft, window, candidates, rankings);
+        let lead = draft.parameters.reservation_lead;
+        draft.emit(JobEventKind::ReservationSought {
+            wanted,
+            placements,
+            lead,
+            split: None,
+        });
+        if !claimed.is_empty() {
+            draft.emit(JobEventKind::UnreservedChosen { claimed });
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if sites are to be asked for its reservation now.
+pub(super) fn is_due(draft: &Draft<'_>) -> bool {
+    let is_due = draft
+        .job
+        .reservation_asked_at()
+        .is_some_and(|time| time <= draft.now);
+    draft.job.seeks_reservation() && is_due
+}
+
+/// Finds a component that no site can take; or the first, if none of them would be reserved.
+fn nowhere(candidates: &[Vec<Placement>], claimed: &[Unreserved]) -> Option<ComponentIndex> {
+    if claimed.len() == candidates.len() {
+        return Some(ComponentIndex(0));
+    }
+    let indexes = (0..candidates.len() as u32).map(ComponentIndex);
+    let is_claimed = |index: ComponentIndex| claimed.iter().any(|one| one.component == index);
+    let mut nowhere = indexes
+        .zip(candidates)
+        .filter(|(index, at)| at.is_empty() && !is_claimed(*index));
+    nowhere.next().map(|(index, _)| index)
+}
+
+fn refusal_of(draft: &Draft<'_>, index: ComponentIndex, all_unreserved: bool) -> String {
+    if all_unreserved {
+        return "no site that could hold any of its components grants reservations; drop \
+                `[reservation]`"
+            .into();
+    }
+    let name = draft.job.name_of(index).unwrap_or_default();
+    let remedy = if draft
+        .job
+        .reservation_wish()
+        .is_some_and(|wish| wish.unreserved)
+    {
+        ""
+    } else {
+        "; `unreserved = \"claim\"` in `[reservation]` has it claimed at the start"
+    };
+    format!("component {name}: no site that could hold it grants reservations{remedy}")
+}
+
+pub(super) fn fail(draft: &mut Draft<'_>, reason: String) {
+    draft.emit(JobEventKind::JobFailed {
+        reason: reason.into(),
+    });
+}
+
+/// Returns the window in which reservations for these starts may begin; empty if it is too late.
+pub(super) fn start_window(draft: &Draft<'_>, accepted: StartWindow) -> StartWindow {
+    begin_window(accepted, draft.parameters, draft.now)
+}
+
+/// Builds the request, and by part the placements.
+fn wanted(
+    draft: &Draft<'_>,
+    window: StartWindow,
+    candidates: Vec<Vec<Placement>>,
+    rankings: &[Ranking],
+) -> (Coallocation, Vec<Vec<Placement>>) {
+    let job = &draft.job;
+    let parameters = draft.parameters;
+    let wished = job
+        .reservation_wish()
+        .map(|wish| wish.tolerance)
+        .unwrap_or_default();
+    let SiteDemand {
+        tolerance, length, ..
+    } = SiteDemand::new(job.spec.wall_time, window, wished, parameters);
+    let part = |(index, placements): (usize, &Vec<Placement>)| {
+        let component = ComponentIndex(index as u32);
+        let resources = job.spec.components[index].resources.countable();
+        let sites = placements
+            .iter()
+            .map(|placement| placement.site.clone())
+            .collect();
+        CoallocationPart {
+            component,
+            resources,
+            length,
+            sites,
+            offset: job.spec.offset_of(component),
+        }
+    };
+    let reserved = candidates
+        .iter()
+        .enumerate()
+        .filter(|(_, sites)| !sites.is_empty());
+    let mut parts: Vec<CoallocationPart> = reserved.map(part).collect();
+    largest_first(&mut parts, MEMORY);
+    let placements = parts
+        .iter()
+        .map(|part: &CoallocationPart| candidates[part.component.0 as usize].clone())
+        .collect();
+    let windows_max = parameters.reservation_windows;
+    let rankings = kept(&parts, rankings);
+    (
+        Coallocation {
+            parts,
+            window,
+            tolerance,
+            unit: UNIT,
+            windows_max,
+            rankings,
+        },
+        placements,
+    )
+}
+
+/// Keeps the ranking of each part. Of several parts only the best sites are kept, for people, and
+/// of very many parts none: a job's record is bounded.
+fn kept(parts: &[CoallocationPart], rankings: &[Ranking]) -> Vec<Ranking> {
+    let mut kept = parts
+        .iter()
+        .map(|part: &CoallocationPart| rankings.get(part.component.0 as usize).cloned())
+        .collect::<Option<Vec<_>>>()
+        .unwrap_or_default();
+    match kept.len() {
+        0 | 1 => {}
+        2..=RANKED_PARTS_MAX => {
+            kept.iter_mut()
+                .for_each(|it| it.candidates.truncate(RANKED_SITES_MAX));
+        }
+        _ => kept.clear(),
+    }
+    kept
+}
+
+/// Applies the answer of a site.
+pub(super) fn answered(
+    draft: &mut Draft<'_>,
+    question: u32,
+    outcome: ReservationOutcome,
+) -> Result<(), JobRejection> {
+    let asked = draft
+        .job
+        .reservation
+        .as_deref()
+        .and_then(JobReservations::question);
+    match asked {
+        Some((number, ask)) if number == question => {
+            let site = ask.site().clone();
+            draft.emit(JobEventKind::ReservationAnswered { site, outcome });
+            Ok(())
+        }
+        Some(_) | None => Err(JobRejection::Stale),
+    }
+}
+
+/// Records that a site is not asked, as its user may reserve no more there.
+pub(super) fn withhold(
+    draft: &mut Draft<'_>,
+    question: u32,
+    most: u32,
+    next: Option<Timestamp>,
+) -> Result<(), JobRejection> {
+    let asked = draft
+        .job
+        .reservation
+        .as_deref()
+        .and_then(JobReservations::question);
+    match asked {
+        Some((
+            number,
+            ReservationCall::Create { site, .. } | ReservationCall::Modify { site, .. },
+        )) if number == question => {
+            draft.emit(JobEventKind::ReservationWithheld { site, most, next });
+            Ok(())
+        }
+        Some(_) | None => Err(JobRejection::Stale),
+    }
+}
+
+/// Takes a site that has not answered for too long to have refused. A reservation that it may have
+/// made, or kept, is nobody's then: it is found there by its tag, and cancelled.
+pub(super) fn silent(draft: &mut Draft<'_>) {
+    let reservation = draft.job.reservation.as_deref();
+    let late = reservation.and_then(|reservation| reservation.silent_at(draft.parameters));
+    let asked = reservation.and_then(JobReservations::question);
+    if let (Some(late), Some((_, ask))) = (late, asked)
+        && draft.is_over(late)
+    {
+        let outcome = ask.without_answer();
+        let site = ask.site().clone();
+        draft.emit(JobEventKind::ReservationAnswered { site, outcome });
+    }
+}
+
+/// Acts on the end of the search while the job waits.
+pub(super) fn step(draft: &mut Draft<'_>) {
+    let Some(reservation) = draft.job.reservation.as_deref().filter(|r| !r.spent) else {
+        return;
+    };
+    match reservation.search.standing() {
+        SearchState::Asks(_) => {}
+        // A frozen job is placed once it is thawed.
+        SearchState::Confirmed if draft.job.frozen_by.is_some() => {}
+        SearchState::Confirmed if reservation.has_ended(draft.now) => {
+            // The search that is to replace it may still succeed.
+            if reservation.moving().is_none() {
+                draft.emit(JobEventKind::JobRequeued {
+                    not_before: draft.now,
+                });
+            }
+        }
+        SearchState::Confirmed => place(draft),
+        SearchState::Failed(SearchFailure::LostAtTheEnd | SearchFailure::GivenUp) => {
+            let parameters = draft.parameters;
+            let seed = draft.job.id.0;
+            let tries = reservation.search.serials;
+            let pause = parameters.backoff(parameters.claim_backoff, tries, seed);
+            draft.emit(JobEventKind::JobRequeued {
+                not_before: draft.now + pause,
+            });
+        }
+        SearchState::Failed(failure) if draft.job.claims_first() => {
+            let next = reservation.search.best.map(|next| next + reservation.lead);
+            draft.emit(JobEventKind::ReservationForgone { failure, next });
+        }
+        SearchState::Failed(_) if reservation.is_divided_anew() => {
+            let tries = reservation.split.map_or(0, |split| split.refused);
+            let parameters = draft.parameters;
+            let seed = draft.job.id.0;
+            let pause = parameters.backoff(parameters.claim_backoff, tries + 1, seed);
+            draft.emit(JobEventKind::JobRequeued {
+                not_before: draft.now + pause,
+            });
+        }
+        SearchState::Failed(failure) => {
+            let quota = if reservation.withheld { OVER_QUOTA } else { "" };
+            fail(draft, format!("{}{quota}", refusal(&draft.job, failure)));
+        }
+    }
+}
+
+/// Handles a reservation that its site has lost, or that somebody removed there. It is better to
+/// know that now than when all were to start: another reservation is requested, or the user learns
+/// that there is none.
+pub(super) fn gone(
+    draft: &mut Draft<'_>,
+    site: &SiteName,
+    serial: Serial,
+) -> Result<(), JobRejection> {
+    let is_it = |component: &Component| {
+        let promised = component.acquisition().promised();
+        component
+            .placement
+            .as_ref()
+            .is_some_and(|placement| placement.site == *site)
+            && promised.is_some_and(|promised| !promised.shared && promised.serial == serial)
+    };
+    let is_placed = matches!(draft.job.phase, JobPhase::Placed { .. });
+    let found = draft
+        .job
+        .indexed()
+        .find(|(_, component)| is_placed && is_it(component));
+    let Some((component, _)) = found else {
+        return Err(JobRejection::Stale);
+    };
+    let detail = format!("site {site} does not hold its reservation any more").into();
+    abort::abort(draft, AbortCause::ClaimLost { component, detail });
+    Ok(())
+}
+
+/// Begins the round at the sites that confirmed its reservations.
+pub(super) fn place(draft: &mut Draft<'_>) {
+    let reservation = draft.job.reservation.as_deref();
+    let Some(placements) = reservation.and_then(JobReservations::placements) else {
+        return;
+    };
+    let begins = (0..)
+        .map(ComponentIndex)
+        .zip(&placements)
+        .filter_map(|(index, placement)| {
+            Some(placement.acquisition.promised()?.from - draft.job.spec.offset_of(index))
+        });
+    let begins = begins.max().unwrap_or(draft.now);
+    // Components without a reservation may get idle processors until then.
+    let claims_for = reservation
+        .map(JobReservations::claims_for)
+        .unwrap_or_default();
+    let start_estimate = draft.job.start_after(begins) + claims_for;
+    let round = Round(draft.job.round.0 + 1);
+    draft.emit(JobEventKind::JobPlaced {
+        round,
+        placements,
+        start_estimate,
+        by: None,
+    });
+}
+
+fn refusal(job: &Job, failure: SearchFailure) -> &'static str {
+    let alone = job.spec.components.len() == 1;
+    match failure {
+        SearchFailure::Never if alone => "no site will ever grant its reservation",
+        SearchFailure::Never => "no site will ever grant a reservation for one of its components",
+        SearchFailure::WindowsTried => {
+            "no common start was found in so many windows as are tried for one job"
+        }
+        SearchFailure::NoCommonStart if alone => "no site grants a start within its window",
+        SearchFailure::NoCommonStart | SearchFailure::LostAtTheEnd | SearchFailure::GivenUp => {
+            "its sites grant no common start within its window"
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! Decides what follows from the state and the clock alone.
+
+use crate::claim::ClaimSchedule;
+use crate::ids::ComponentIndex;
+use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::{
+    abort, common_start, decide_claims, decide_restarts, if_needed, reservation_answers,
+};
+use crate::job::demands::uncollected;
+use crate::job::job_command::{ExternalState, Inputs, JobRejection, Stranded};
+use crate::job::job_due::avoids;
+use crate::job::job_event::JobEventKind;
+use crate::job::job_state::{
+    AbortCause, AfterAbort, AttemptEnding, AttemptState, Component, Job, JobPhase, JobReservations,
+};
+use crate::job::spec::{Collect, OnUnreachable};
+use crate::planted_bugs::{Bug, bug};
+use crate::runner::RestartScope;
+use crate::units::{DurationMs, Timestamp};
+
+/// Applies the state of others.
+pub(super) fn look(draft: &mut Draft<'_>, external: &ExternalState) -> Result<(), JobRejection> {
+    if draft.job.is_final() {
+        return Err(JobRejection::Ended);
+    }
+    look_at_inputs(draft, &external.inputs);
+    look_at_outputs(draft, &external.stranded);
+    for &(index, since) in &external.unreachable {
+        look_at_silent(draft, index, since, SilenceCause::Unreachable);
+    }
+    for &(index, since) in &external.removed {
+        look_at_silent(draft, index, since, SilenceCause::Removed);
+    }
+    if let Some((component, to)) = external.yields {
+        decide_claims::yield_processors(draft, component, to);
+    }
+    Ok(())
+}
+
+fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
+    if matches!(draft.job.phase, JobPhase::Running { .. }) {
+        decide_restarts::look_at_inputs(draft, inputs);
+        return;
+    }
+    let waits = matches!(
+        draft.job.phase,
+        JobPhase::Placed { .. } | JobPhase::Claiming { .. }
+    );
+    if !waits || draft.job.inputs_here {
+        return;
+    }
+    match inputs {
+        Inputs::Unknown => {}
+        Inputs::Here => draft.emit(JobEventKind::InputsArrived),
+        Inputs::Lost {
+            detail,
+            components,
+            at_site,
+        } => {
+            if *at_site {
+                components
+                    .iter()
+                    .for_each(|index| abort::avoid_site(draft, *index));
+            }
+            abort::abort(
+                draft,
+                AbortCause::InputLost {
+                    detail: detail.clone(),
+                },
+            );
+        }
+        Inputs::Expected(arrival) => {
+            let late = *arrival > draft.now + draft.parameters.hold_slack;
+            if let JobPhase::Placed { start_estimate, .. } = draft.job.phase
+                && draft.now >= start_estimate
+                && late
+            {
+                postpone(draft, *arrival);
+            }
+        }
+    }
+}
+
+/// Fails a job whose outputs their sites do not take, once nothing else is on its way. The outputs
+/// stay where they were made. The payloads succeeded, so they are not run again.
+fn look_at_outputs(draft: &mut Draft<'_>, stranded: &[Stranded]) {
+    if let Some(reason) = all_stranded(&draft.job, stranded) {
+        draft.emit(JobEventKind::JobFailed {
+            reason: reason.into(),
+        });
+    }
+}
+
+/// Returns the reason why outputs do not reach their sites, if that is so for all that are not
+/// there yet.
+fn all_stranded(job: &Job, stranded: &[Stranded]) -> Option<String> {
+    let why = |index, output| {
+        stranded
+            .iter()
+            .find(|(c, o, _)| (*c, *o) == (index, output))
+    };
+    let mut open = uncollected(job).map(|(index, at, _, output)| match &output.collect {
+        Collect::ToSite { site, .. } => Some((index, &output.path, site, &why(index, at)?.2)),
+        Collect::Fetch => None,
+    });
+    let (index, path, site, detail) = open.next()??;
+    let others = open.try_fold(0, |count, other| other.map(|_| count + 1))?;
+    let more = if others > 0 {
+        format!(" ({others} more outputs likewise)")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "its payloads succeeded, but output {path} of component {} cannot be brought to site \
+         {site}: {detail}{more}; what they left is where they ran, and `cospan output` fetches it",
+        job.name_of(index).unwrap_or_default()
+    ))
+}
+
+fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
+    let schedule = draft.job.claim_schedule(&draft.parameters.claim);
+    let next = schedule.and_then(|schedule| {
+        let transfer_time = start_estimate.since(schedule.placed_at);
+        ClaimSchedule {
+            transfer_time,
+            ..schedule
+        }
+        .next_try(draft.now, draft.now)
+    });
+    let held_until_start = start_estimate - draft.job.claim_limits(draft.parameters).max_hold;
+    let next_claim = next.unwrap_or(start_estimate).max(held_until_start);
+    draft.emit(JobEventKind::StartPostponed {
+        start_estimate,
+        next_claim,
+    });
+}
+
+/// Returns how long a job waits for a silent site, once its payload may have begun there.
+fn patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
+    let runs = matches!(component.run, AttemptState::Running { .. }) && !bug(Bug::LeaveRestarted);
+    let unopened = !runs
+        && !matches!(
+            component.run,
+            AttemptState::AtGate { .. } | AttemptState::Opened { .. }
+        );
+    // The component is placed elsewhere alone, or its round is lost with it.
+    let alone = draft.job.spec.run.restart_scope == RestartScope::Component;
+    let restarts = alone && component.restart.is_some();
+    let not_begun = draft.job.start_at.is_none() || (restarts && unopened);
+    if not_begun || bug(Bug::AbandonEarly) {
+        return Some(DurationMs::ZERO);
+    }
+    match draft.job.spec.on_unreachable {
+        OnUnreachable::RerunAfter(time) if draft.job.spec.rerunnable => Some(time),
+        OnUnreachable::RerunAfter(_) | OnUnreachable::Wait => None,
+    }
+}
+
+/// The reason why a component is silent.
+#[derive(Clone, Copy)]
+enum SilenceCause {
+    /// The site does not answer.
+    Unreachable,
+    /// The site is no longer in the configuration, so that nobody asks it.
+    Removed,
+}
+
+fn look_at_silent(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    since: Timestamp,
+    silence: SilenceCause,
+) {
+    let Some(component) = draft.job.components.get(index.0 as usize) else {
+        return;
+    };
+    let lives = component.run.may_live();
+    let attempt = component.attempt;
+    let awaited = uncollected(&draft.job).any(|(of, ..)| of == index);
+    let Some(patience) = patience(draft, component) else {
+        return;
+    };
+    if draft.now < since + patience {
+        return;
+    }
+    let gives_up = match draft.job.phase {
+        JobPhase::Starting { .. } => lives,
+        JobPhase::Running { .. } => lives && !component.given_back,
+        JobPhase::Collecting { .. } => awaited,
+        JobPhase::Queued { .. }
+        | JobPhase::Placed { .. }
+        | JobPhase::Claiming { .. }
+        | JobPhase::Aborting { .. }
+        | JobPhase::Finished { .. }
+        | JobPhase::Failed { .. }
+        | JobPhase::Cancelled { .. } => false,
+    };
+    if gives_up {
+        give_up_silent(draft, index, draft.now.since(since), silence);
+    }
+    if lives && draft.is_ending(index) {
+        let how = AttemptEnding::Abandoned;
+        draft.emit(JobEventKind::AttemptEnded {
+            component: index,
+            attempt,
+            how,
+        });
+    }
+}
+
+fn give_up_silent(
+    draft: &mut Draft<'_>,
+    component: ComponentIndex,
+    waited: DurationMs,
+    silence: SilenceCause,
+) {
+    let placement = draft.job.components[component.0 as usize]
+        .placement
+        .as_ref();
+    let why = match (silence, placement) {
+        (SilenceCause::Removed, Some(placement)) => {
+            let site = &placement.site;
+            let detail = format!("site {site} is no longer in the configuration, for {waited}");
+            AbortCause::SiteError {
+                component,
+                detail: detail.into(),
+            }
+        }
+        _ => AbortCause::Unreachable { component },
+    };
+    let detail = match &why {
+        AbortCause::SiteError { detail, .. } => detail.clone(),
+        _ => format!("no answer for {waited}").into(),
+    };
+    abort::charge(draft, component, detail);
+    abort::abort(draft, why);
+}
+
+/// Takes every step that state and clock allow.
+pub(super) fn advance(draft: &mut Draft<'_>) {
+    loop {
+        let before = draft.count();
+        if draft.job.held.is_none() {
+            step(draft);
+        }
+        if draft.count() == before {
+            return;
+        }
+    }
+}
+
+fn step(draft: &mut Draft<'_>) {
+    reservation_answers::silent(draft);
+    if_needed::step(draft);
+    match draft.job.phase.clone() {
+        JobPhase::Queued { since, .. } => {
+            if avoids(&draft.job) && draft.is_over(since + draft.parameters.avoid_for) {
+                draft.emit(JobEventKind::AvoidanceLapsed);
+            }
+            reservation_answers::step(draft);
+        }
+        JobPhase::Placed { .. } => {
+            let announced_at = draft.job.announced_at(draft.parameters);
+            if announced_at.is_some_and(|at| draft.is_over(at)) {
+                draft.emit(JobEventKind::StartAnnounced);
+            }
+        }
+        JobPhase::Claiming { since } => step_claiming(draft, since),
+        JobPhase::Starting { since } => step_starting(draft, since),
+        JobPhase::Running { .. } => step_running(draft),
+        JobPhase::Collecting { .. } => {
+            let released = draft
+                .job
+                .reservation
+                .as_deref()
+                .is_none_or(JobReservations::is_released);
+            if uncollected(&draft.job).next().is_none() && released {
+                draft.emit(JobEventKind::JobFinished);
+            }
+        }
+        JobPhase::Aborting { then, .. } => step_aborting(draft, then),
+        JobPhase::Finished { .. } | JobPhase::Failed { .. } | JobPhase::Cancelled { .. } => {}
+    }
+}
+
+fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
+    let ready = |c: &Component| c.run.is_confirmed_ready() && !c.given_back;
+    let early = bug(Bug::GoEarly) && draft.job.components.iter().any(ready);
+    let unclaimed = |c: &Component| bug(Bug::GoPartial) && matches!(c.run, AttemptState::Idle);
+    let all = early
+        || draft
+            .job
+            .begin_together()
+            .all(|(_, c)| ready(c) || unclaimed(c));
+    let early_for = draft.job.promised_start().unwrap_or_default();
+    let early_for = early_for.since(draft.now + draft.parameters.go_lead);
+    if all && (draft.job.inputs_here || bug(Bug::GoWithoutInput)) && early_for == DurationMs::ZERO {
+        let start_at = draft.now + go_lead(draft);
+        let start_by = Some(start_at + draft.parameters.go_grace);
+        draft.emit(JobEventKind::GoDecided { start_at, start_by });
+    } else {
+        decide_claims::step(draft, since);
+    }
+}
+
+/// Returns the time from the decision to the common start: by then all wrappers have seen that
+/// their gates are open.
+fn go_lead(draft: &Draft<'_>) -> DurationMs {
+    let parameters = draft.parameters;
+    if draft
+        .job
+        .components
+        .iter()
+        .any(|component: &Component| match component.run {
+            AttemptState::AtGate { since, .. } => {
+                draft.now.since(since) >= parameters.gate_patience
+            }
+            _ => false,
+        })
+    {
+        parameters.go_lead.max(parameters.go_lead_held)
+    } else {
+        parameters.go_lead
+    }
+}
+
+fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
+    let begun = |c: &Component| c.run.has_begun();
+    let early = bug(Bug::RunEarly) && draft.job.components.iter().any(begun);
+    let missing = draft
+        .job
+        .begin_together()
+        .find(|(_, c)| !early && !begun(c));
+    let missing = missing.map(|(index, _)| index);
+    match missing {
+        None => match common_start::torn(draft) {
+            None => draft.emit(JobEventKind::JobStarted),
+            Some(component) => abort::abort(draft, AbortCause::StartMissed { component }),
+        },
+        Some(component) => {
+            let over = draft.is_over(since + draft.parameters.go_grace);
+            let missed_by = common_start::missed_by(draft);
+            let late = draft.looks() && missed_by > DurationMs::ZERO;
+            if !over && !late {
+                return;
+            }
+            // Later than that, the server was not running to open gates: not the fault of any site.
+            let grace = draft.parameters.go_grace;
+            let here = draft.now < since + grace + grace && missed_by < grace;
+            let together = draft
+                .job
+                .begin_together()
+                .filter(|(_, c)| here && !begun(c));
+            for index in together.map(|(index, _)| index).collect::<Vec<_>>() {
+                abort::charge(
+                    draft,
+                    index,
+                    "did not begin after its gate was to open".into(),
+                );
+            }
+            abort::abort(draft, AbortCause::StartMissed { component });
+        }
+    }
+}
+
+fn step_running(draft: &mut Draft<'_>) {
+    decide_restarts::step(draft);
+    let succeeded = |run: &AttemptState| {
+        matches!(
+            run,
+            AttemptState::Ended {
+                how: AttemptEnding::Succeeded,
+                ..
+            }
+        )
+    };
+    let any = bug(Bug::FinishEarly) && draft.job.components.iter().any(|c| succeeded(&c.run));
+    let all = draft.job.components.iter().all(|c| succeeded(&c.run));
+    // A component that was restarted alone may still owe a charge to its site.
+    if any || (all && !draft.job.owes_charges()) {
+        draft.emit(JobEventKind::PayloadsSucceeded);
+    }
+}
+
+fn step_aborting(draft: &mut Draft<'_>, then: AfterAbort) {
+    let owed = draft
+        .job
+        .components
+        .iter()
+        .any(|component| component.charge.is_some());
+    let released = draft
+        .job
+        .reservation
+        .as_deref()
+        .is_none_or(JobReservations::is_released);
+    if draft.job.may_live_anywhere() || owed || !released {
+        return;
+    }
+    match then {
+        AfterAbort::Requeue { not_before } => draft.emit(JobEventKind::JobRequeued { not_before }),
+        AfterAbort::Fail { reason } => draft.emit(JobEventKind::JobFailed { reason }),
+        AfterAbort::Cancel { by } => draft.emit(JobEventKind::JobCancelled { by }),
+    }
+}

@@ -1,0 +1,104 @@
+//! Applies events of components that are restarted alone while their job runs.
+
+use super::{count_cause, moved, renew, with};
+use crate::ids::ComponentIndex;
+use crate::job::job_event::JobEventKind;
+use crate::job::job_state::{AbortCause, AttemptState, Component, Job, Restart, RestartStep};
+use crate::placed::Placement;
+use crate::planted_bugs::{Bug, bug};
+use crate::units::Timestamp;
+
+/// Applies an event of a running job that is about restarts; others change nothing.
+pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
+    match what {
+        JobEventKind::ComponentFailed {
+            component,
+            why,
+            next_claim,
+        } => {
+            fail(job, *component, why, *next_claim, at);
+        }
+        JobEventKind::ComponentMoved {
+            component,
+            placement,
+        } => place(job, *component, placement, at),
+        JobEventKind::ComponentAvoidanceLapsed { component } => {
+            with(job, *component, |component| component.avoid.clear());
+        }
+        JobEventKind::InputsArrived => {
+            for restart in job.components.iter_mut().filter_map(|c| c.restart.as_mut()) {
+                if restart.step == RestartStep::Staging {
+                    restart.step = RestartStep::Staged;
+                    restart.since = at;
+                }
+            }
+        }
+        JobEventKind::ComponentsClaimed { components, .. } => {
+            components
+                .iter()
+                .for_each(|index| with(job, *index, |c| claim(c, at)));
+        }
+        JobEventKind::ClaimMissed { next_claim, .. } => {
+            let waiting = job.components.iter_mut().filter(|c| c.is_claimable(at));
+            waiting
+                .filter_map(|c| c.restart.as_mut())
+                .for_each(|restart| {
+                    restart.tries += 1;
+                    restart.not_before = *next_claim;
+                });
+        }
+        _ => {}
+    }
+}
+
+fn fail(
+    job: &mut Job,
+    index: ComponentIndex,
+    why: &AbortCause,
+    not_before: Timestamp,
+    at: Timestamp,
+) {
+    count_cause(job, why);
+    // A component that was to begin later is still not needed before its time.
+    let not_before = not_before.max(job.claims_alone_from(index));
+    with(job, index, |component| {
+        let tries = component
+            .restart
+            .as_ref()
+            .map_or(0, |restart| restart.tries + 1);
+        let step = RestartStep::ToPlace;
+        component.restart = Some(Restart {
+            step,
+            since: at,
+            tries,
+            not_before,
+        });
+        component.given_back = component.run.may_live();
+        if !component.given_back {
+            component.run = AttemptState::Idle;
+        }
+    });
+}
+
+fn place(job: &mut Job, index: ComponentIndex, placement: &Placement, at: Timestamp) {
+    let volume = moved(std::slice::from_ref(placement));
+    job.instants.transfer_volume = job.instants.transfer_volume + volume;
+    with(job, index, |component| {
+        component.placement = Some(placement.clone());
+        if let Some(restart) = &mut component.restart {
+            restart.step = if placement.sources.is_empty() || bug(Bug::RestartUnfed) {
+                RestartStep::Staged
+            } else {
+                RestartStep::Staging
+            };
+            restart.since = at;
+        }
+    });
+}
+
+fn claim(component: &mut Component, at: Timestamp) {
+    renew(component, at);
+    if let Some(restart) = &mut component.restart {
+        restart.since = at;
+    }
+}

@@ -1,0 +1,192 @@
+//! Puts the sites that a job may ask in the order of its preferences.
+
+use std::collections::BTreeMap;
+
+use crate::acquisition::{Preferences, Scores};
+use crate::ids::{ComponentIndex, SiteName};
+use crate::job::job_parameters::JobParameters;
+use crate::job::job_state::Job;
+use crate::job::spec::JobSpec;
+use crate::placed::Placement;
+use crate::reservation::{
+    Amounts, CandidateState, Ranking, ReservationCandidate, StartWindow, Timeline, TimelineOpening,
+    lease_length,
+};
+use crate::units::{DurationMs, Timestamp};
+
+/// Knowledge about the sites when they are ranked.
+#[derive(Debug)]
+pub struct Outlook<'a> {
+    /// Their timelines as published; a site that is missing published none.
+    pub free: &'a BTreeMap<SiteName, Timeline>,
+    /// Their results in benchmarks, where the operator gave them.
+    pub scores: &'a BTreeMap<SiteName, Scores>,
+    /// The time of the ranking.
+    pub now: Timestamp,
+}
+
+/// The reservation that a job requests of each site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SiteDemand {
+    /// The window in which it may begin.
+    pub window: StartWindow,
+    /// The most time between the begins for different components.
+    pub tolerance: DurationMs,
+    /// The length of the reservation.
+    pub length: DurationMs,
+}
+
+/// Returns the window in which reservations for these starts may begin: by the lead earlier, so
+/// that all components can come to their gates, as far as there is time for that. Empty if it is
+/// too late.
+pub(crate) fn begin_window(
+    accepted: StartWindow,
+    parameters: &JobParameters,
+    now: Timestamp,
+) -> StartWindow {
+    let lead = parameters.reservation_lead;
+    let latest = (accepted.latest - lead).max((now + lead).min(accepted.latest));
+    StartWindow::new((accepted.earliest - lead).max(now), latest)
+}
+
+impl SiteDemand {
+    /// Builds the request for these starts of a job of that wall time.
+    pub(crate) fn new(
+        wall_time: DurationMs,
+        window: StartWindow,
+        tolerance: DurationMs,
+        parameters: &JobParameters,
+    ) -> Self {
+        let tolerance = tolerance.min(window.latest.since(window.earliest));
+        let lead = parameters.reservation_lead;
+        let margin = parameters.wall_margin;
+        let length = lease_length(tolerance, DurationMs::ZERO, lead, wall_time, margin);
+        Self {
+            window,
+            tolerance,
+            length,
+        }
+    }
+}
+
+impl Job {
+    /// Returns true if it says how the sites that it asks are ranked.
+    pub fn ranks_sites(&self) -> bool {
+        self.spec.run.preferences.is_some() && self.reservation_wish().is_some()
+    }
+}
+
+impl JobSpec {
+    /// Sorts the sites that it may ask, by component, in the order of its preferences, for these
+    /// starts and this tolerance. Returns the ranking of each component; nothing if it has no
+    /// preferences.
+    pub fn rank_candidates(
+        &self,
+        candidates: &mut [Vec<Placement>],
+        (accepted, tolerance): (StartWindow, DurationMs),
+        outlook: &Outlook<'_>,
+        parameters: &JobParameters,
+    ) -> Vec<Ranking> {
+        let Some(preferences) = &self.run.preferences else {
+            return Vec::new();
+        };
+        let window = begin_window(accepted, parameters, outlook.now);
+        let lease = SiteDemand::new(self.wall_time, window, tolerance, parameters);
+        let ranked = candidates
+            .iter_mut()
+            .enumerate()
+            .map(|(index, placements)| {
+                let index = ComponentIndex(index as u32);
+                let window = lease.window.later_by(self.offset_of(index));
+                let lease = SiteDemand { window, ..lease };
+                let look = SiteSurvey {
+                    preferences,
+                    lease,
+                    outlook,
+                    parameters,
+                };
+                let mut ranking = look.ranking(self, index, placements);
+                let order = ranking.arrange();
+                *placements = order
+                    .iter()
+                    .map(|index| placements[*index].clone())
+                    .collect();
+                ranking
+            });
+        ranked.collect()
+    }
+}
+
+/// The ranking of the sites of one component.
+#[derive(Clone, Copy)]
+struct SiteSurvey<'a> {
+    preferences: &'a Preferences,
+    lease: SiteDemand,
+    outlook: &'a Outlook<'a>,
+    parameters: &'a JobParameters,
+}
+
+impl SiteSurvey<'_> {
+    fn ranking(self, spec: &JobSpec, index: ComponentIndex, placements: &[Placement]) -> Ranking {
+        let candidates = placements
+            .iter()
+            .map(|placement| self.candidate(spec, index, placement))
+            .collect();
+        Ranking {
+            objective: self.preferences.objective,
+            since: self.outlook.now,
+            stage_out: self.preferences.stage_out.unwrap_or_default(),
+            most: self.parameters.reservation_candidates,
+            candidates,
+        }
+    }
+
+    fn candidate(
+        self,
+        spec: &JobSpec,
+        index: ComponentIndex,
+        placement: &Placement,
+    ) -> ReservationCandidate {
+        let Self {
+            preferences,
+            outlook,
+            parameters,
+            ..
+        } = self;
+        // Every input has replicas and links to the site, or the site would be no candidate.
+        let known = (!placement.sources.is_empty()).then_some(placement.transfer_time);
+        let nothing = Scores::new();
+        let scores = outlook.scores.get(&placement.site).unwrap_or(&nothing);
+        let candidate = ReservationCandidate {
+            site: placement.site.clone(),
+            stage_in: known.or(preferences.stage_in),
+            execution: preferences.execution(parameters.missing_benchmark_factor, scores),
+            expected: None,
+            found: CandidateState::NotAsked,
+        };
+        ReservationCandidate {
+            expected: self.expected(spec, index, &candidate),
+            ..candidate
+        }
+    }
+
+    /// Returns the earliest start of a reservation for which the site's published timeline has
+    /// room.
+    fn expected(
+        self,
+        spec: &JobSpec,
+        index: ComponentIndex,
+        candidate: &ReservationCandidate,
+    ) -> Option<Timestamp> {
+        let free = self.outlook.free.get(&candidate.site)?;
+        let resources = spec.components.get(index.0 as usize)?.resources.countable();
+        let need: Amounts = free.amounts(&resources).ok()?;
+        let StartWindow { earliest, latest } =
+            candidate.window(self.outlook.now, self.lease.window);
+        let before = latest + DurationMs(1);
+        free.earliest(&TimelineOpening {
+            before,
+            ..TimelineOpening::after(earliest, need, self.lease.length)
+        })
+    }
+}

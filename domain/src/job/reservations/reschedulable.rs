@@ -1,0 +1,116 @@
+//! Rescheduling to an earlier start (FlexCo): the present reservations of a job, and those that it
+//! could have instead.
+
+use super::is_over;
+use crate::ids::SiteName;
+use crate::job::job_state::{Job, JobPhase, JobReservations};
+use crate::reservation::flexco::{FlexPlan, MetaJob, PartsPlan, WholePart};
+use crate::reservation::{CoallocationPart, SearchState, StartWindow};
+use crate::units::{DurationMs, Timestamp};
+
+/// A job that may be rescheduled to an earlier start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forward {
+    /// The parts of the reservation, in its order, each with the sites that could hold it.
+    pub parts: Vec<WholePart>,
+    /// The present start, and the present site of each part.
+    pub present: PartsPlan,
+    /// The window in which reservations may begin, up to the present start.
+    pub window: StartWindow,
+    /// For a flexible job: the job to divide again within that window, and its present division.
+    pub divided: Option<(MetaJob, FlexPlan)>,
+}
+
+impl Job {
+    /// Returns true if it has a reserved start that may be brought forward, now or once a
+    /// rescheduling has ended.
+    pub fn is_promised_flexibly(&self) -> bool {
+        matches!(self.phase, JobPhase::Placed { .. })
+            && self.frozen_by.is_none()
+            && self.held.is_none()
+            && self.reservation.is_some()
+            && self.reservation_wish().is_some_and(|wish| wish.flexible)
+    }
+
+    /// Returns the basis for an earlier start. `None`: the job may not be rescheduled, has no
+    /// reservations that all sites have confirmed, is being rescheduled already, or is frozen or
+    /// held.
+    pub fn forward(&self, now: Timestamp) -> Option<Forward> {
+        let wish = self.reservation_wish().filter(|wish| wish.flexible)?;
+        let reservation = self
+            .reservation
+            .as_deref()
+            .filter(|_| self.may_be_moved(now))?;
+        let parts = reservation.search.job.parts.iter().enumerate();
+        let held = reservation.search.reserved().iter().flatten();
+        let present = PartsPlan {
+            start: held.clone().map(|held| held.start).max()?,
+            sites: held.map(|held| held.site.clone()).collect(),
+        };
+        let StartWindow { earliest, latest } = wish.window;
+        let earliest = (earliest - reservation.lead).max(now);
+        let window = StartWindow::new(earliest, (latest - reservation.lead).min(present.start));
+        let divided = self.divided(window);
+        Some(Forward {
+            parts: parts
+                .map(|(part, asked): (usize, &CoallocationPart)| {
+                    whole_part(reservation, part, asked, now)
+                })
+                .collect(),
+            present,
+            window,
+            divided,
+        })
+    }
+
+    /// Returns true if its reservation is confirmed, has not begun, and is not being rescheduled.
+    fn may_be_moved(&self, now: Timestamp) -> bool {
+        self.is_promised_flexibly()
+            && self
+                .reservation
+                .as_deref()
+                .is_some_and(|reservation: &JobReservations| {
+                    reservation.search.standing() == SearchState::Confirmed
+                        && reservation
+                            .other
+                            .as_ref()
+                            .is_none_or(|other| is_over(&other.search))
+                })
+            && self.reservations_begin().is_some_and(|begin| begin > now)
+    }
+}
+
+fn whole_part(
+    reservation: &JobReservations,
+    part: usize,
+    asked: &CoallocationPart,
+    now: Timestamp,
+) -> WholePart {
+    let held = reservation
+        .search
+        .reserved()
+        .get(part)
+        .and_then(Option::as_ref);
+    let is_here = |site: &SiteName| held.is_some_and(|held| held.site == *site);
+    let placements = reservation
+        .placements
+        .get(part)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    // At its present site its input is there, or will be.
+    let choices = placements.iter().map(|placement| {
+        let input = if is_here(&placement.site) {
+            DurationMs::ZERO
+        } else {
+            placement.transfer_time
+        };
+        (placement.site.clone(), now + input)
+    });
+    let resources = asked.resources.clone();
+    let length = asked.length;
+    WholePart {
+        resources,
+        length,
+        choices: choices.collect(),
+    }
+}

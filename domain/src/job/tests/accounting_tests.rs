@@ -1,0 +1,288 @@
+//! What a job cost: the vectors M-1 to M-4.
+
+use super::job_world::{JobWorld, lost_input, spec};
+use crate::claim::ClaimTry;
+use crate::ids::LrmId;
+use crate::job::accounting::Accounting;
+use crate::job::job_command::{
+    ExternalState, Inputs, JobCommand, Sighting, SiteTimes, SubmitAnswer,
+};
+use crate::job::job_state::PhaseKind;
+use crate::units::{ClockSkew, DurationMs};
+
+const SECOND: u64 = 1_000;
+
+fn accounting(world: &JobWorld) -> Accounting {
+    Accounting::of(&world.job)
+}
+
+fn seconds(secs: u64) -> Option<DurationMs> {
+    Some(DurationMs::from_secs(secs))
+}
+
+/// A job with input, whose claim begins early: as soon as the components are placed.
+fn claimed_early(sizes: &[u32]) -> JobWorld {
+    let mut spec = spec(sizes.len());
+    for (component, size) in spec.components.iter_mut().zip(sizes) {
+        component.resources.processors = *size;
+    }
+    let mut world = JobWorld::new(spec);
+    world.parameters.claim_timeout = DurationMs::from_secs(3_600);
+    world
+}
+
+/// M-1: claims at 240, 240 and 300, start at 320.
+#[test]
+fn what_is_gained_and_wasted_counts_processors_and_time() {
+    let mut world = claimed_early(&[16, 8, 8]);
+    let mut placements = world.placements(320_000);
+    placements
+        .iter_mut()
+        .for_each(|placement| placement.transfer_time = DurationMs::ZERO);
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
+    world.accept_all();
+    world.pass(240);
+    world.see(0, Sighting::Ready("n".into()));
+    world.see(1, Sighting::Ready("n".into()));
+    world.pass(60);
+    world.see(2, Sighting::Ready("n".into()));
+    assert_eq!(world.phase(), PhaseKind::Claiming, "input is missing");
+    world.pass(20);
+    world.look(Inputs::Here);
+    assert_eq!(world.phase(), PhaseKind::Starting);
+    let found = accounting(&world);
+    assert_eq!(found.gained_time, seconds(300));
+    assert_eq!(found.gained_processor_ms, 8_160 * SECOND);
+    assert_eq!(found.wasted_processor_ms, 2_080 * SECOND);
+    assert_eq!(found.sites_combined, 3);
+}
+
+/// As M-1, but each wrapper takes 20 s to its gate, and each payload 15 s to begin.
+#[test]
+fn processors_are_held_from_the_start_at_the_site_until_the_payload_begins() {
+    let mut world = claimed_early(&[16, 8]);
+    let mut placements = world.placements(320_000);
+    placements
+        .iter_mut()
+        .for_each(|placement| placement.transfer_time = DurationMs::ZERO);
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
+    world.accept_all();
+    world.pass(240);
+    let ahead = ClockSkew(3_600_000);
+    let held_at = Some(world.now + ahead - DurationMs::from_secs(20));
+    for index in [0, 1] {
+        let times = SiteTimes {
+            clock: ahead,
+            held_at,
+            ..SiteTimes::default()
+        };
+        world.see_at(index, times, Sighting::Ready("n".into()));
+    }
+    world.look(Inputs::Here);
+    let found = accounting(&world);
+    assert_eq!(found.gained_time, seconds(220));
+    assert_eq!(found.gained_processor_ms, 24 * 220 * SECOND);
+    assert_eq!(found.wasted_processor_ms, 24 * 20 * SECOND, "to the gate");
+    world.pass(15);
+    world.see(0, Sighting::Begun("n".into()));
+    world.pass(5);
+    world.see(1, Sighting::TooLate);
+    let found = accounting(&world);
+    assert_eq!(
+        found.wasted_processor_ms,
+        (16 * 35 + 8 * 40) * SECOND,
+        "and behind it"
+    );
+    world.pass(100);
+    world.see(0, Sighting::Failed("killed".into()));
+    assert_eq!(
+        accounting(&world).wasted_processor_ms,
+        found.wasted_processor_ms,
+        "it ran"
+    );
+}
+
+/// M-2.
+#[test]
+fn what_a_failed_round_held_is_wasted() {
+    let mut world = claimed_early(&[16, 8, 8]);
+    world.parameters.claim_timeout = DurationMs::from_secs(80);
+    world.place();
+    world.accept_all();
+    world.see(0, Sighting::Ready("n".into()));
+    world.see(1, Sighting::Ready("n".into()));
+    world.pass(80);
+    world.look(Inputs::Unknown);
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+    world.see_all(Sighting::Void);
+    assert_eq!(world.phase(), PhaseKind::Queued);
+    assert_eq!(accounting(&world).wasted_processor_ms, 1_920 * SECOND);
+    assert_eq!(accounting(&world).gained_processor_ms, 0);
+}
+
+/// A claiming try at the time that is planned for it, which finds nothing idle.
+fn try_in_vain(world: &mut JobWorld) {
+    world.now = world
+        .job
+        .claim_time(&world.parameters)
+        .expect("a time for a try");
+    let attempt = ClaimTry {
+        round: world.job.round,
+        ..ClaimTry::default()
+    };
+    world
+        .tell(JobCommand::Claim(attempt, ExternalState::default()))
+        .unwrap();
+}
+
+/// M-3, whole: two placements, the first of which could not be claimed by its start time.
+#[test]
+fn vector_m_3() {
+    let mut world = claimed_early(&[4]);
+    let submitted = world.now;
+    let at = |secs: u64| submitted + DurationMs::from_secs(secs);
+    let claim_time = |world: &JobWorld| world.job.claim_time(&world.parameters);
+
+    world.pass(120);
+    let placements = world.placements(320_000);
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
+    assert_eq!(
+        claim_time(&world),
+        Some(at(360)),
+        "JCT(0) = 120 + 0.75 x 320"
+    );
+    while world.phase() == PhaseKind::Placed {
+        try_in_vain(&mut world);
+    }
+    assert_eq!(
+        (world.now, world.phase()),
+        (at(440), PhaseKind::Queued),
+        "back at JST"
+    );
+
+    world.pass(60);
+    let placements = world.placements(160_000);
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
+    assert_eq!(
+        claim_time(&world),
+        Some(at(580)),
+        "JCT(0) = 500 + 0.5 x 160: L fell"
+    );
+    try_in_vain(&mut world);
+    assert_eq!(claim_time(&world), Some(at(620)), "580 + 0.5 x 80");
+    world.now = at(620);
+    world.look(Inputs::Unknown);
+    world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
+    world.see(0, Sighting::Ready("n".into()));
+    world.now = at(660);
+    world.look(Inputs::Here);
+    world.see(0, Sighting::Begun("n".into()));
+    world.now = at(800);
+    world.see(0, Sighting::Succeeded);
+
+    assert_eq!(world.phase(), PhaseKind::Finished);
+    let found = accounting(&world);
+    assert_eq!(found.placement_time, seconds(60));
+    assert_eq!(found.total_placement_time, DurationMs::from_secs(180));
+    assert_eq!(found.start_delay_ms, Some(220_000), "660 less 440");
+    assert_eq!(found.gained_time, seconds(120), "620 less 500");
+    assert_eq!(found.wait_time, seconds(660));
+    assert_eq!(found.execution_time, seconds(140));
+    assert_eq!(found.response_time, seconds(800));
+}
+
+/// As M-3, but the first placement is lost with its input.
+#[test]
+fn the_durations_of_a_job_with_two_placements() {
+    let mut world = claimed_early(&[4]);
+    world.pass(120);
+    let placements = world.placements(320_000);
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
+    world.pass(320);
+    let lost = lost_input(&[0]);
+    let _ = world.tell(JobCommand::Look(ExternalState {
+        inputs: lost,
+        ..ExternalState::default()
+    }));
+    if world.phase() == PhaseKind::Aborting {
+        world.see_all(Sighting::Void);
+    }
+    assert_eq!(world.phase(), PhaseKind::Queued);
+    world.pass(60);
+    let mut placements = world.placements(160_000);
+    placements[0].transfer_time = DurationMs::ZERO;
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
+    world.look(Inputs::Here);
+    world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
+    world.pass(120);
+    world.see(0, Sighting::Ready("n".into()));
+    world.pass(40);
+    world.see(0, Sighting::Begun("n".into()));
+    world.pass(140);
+    world.see(0, Sighting::Succeeded);
+    assert_eq!(world.phase(), PhaseKind::Finished);
+    let found = accounting(&world);
+    assert_eq!(found.placement_time, seconds(60));
+    assert_eq!(found.total_placement_time, DurationMs::from_secs(180));
+    assert_eq!(found.queue_time, seconds(500));
+    assert_eq!(found.gained_time, seconds(120));
+    assert_eq!(found.wait_time, seconds(660));
+    assert_eq!(found.start_overhead, seconds(160));
+    assert_eq!(found.execution_time, seconds(140));
+    assert_eq!(found.response_time, seconds(800));
+    assert_eq!(found.start_delay_ms, Some(60_000), "500 less 440");
+}
+
+/// M-4.
+#[test]
+fn a_start_that_comes_earlier_than_first_estimated_is_a_negative_delay() {
+    let mut world = claimed_early(&[4]);
+    let placements = world.placements(1_000_000);
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
+    world.pass(100);
+    let lost = lost_input(&[0]);
+    world
+        .tell(JobCommand::Look(ExternalState {
+            inputs: lost,
+            ..ExternalState::default()
+        }))
+        .unwrap();
+    world.pass(20);
+    world.place();
+    assert_eq!(accounting(&world).start_delay_ms, Some(-880_000));
+}

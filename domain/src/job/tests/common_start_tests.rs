@@ -1,0 +1,276 @@
+//! All together or not at all, whatever happens between two gates.
+
+use super::job_world::{JobWorld, spec};
+use crate::ids::ComponentIndex;
+use crate::job::job_command::{Inputs, JobCommand, Sighting, SiteTimes};
+use crate::job::job_due::EffectKind;
+use crate::job::job_event::JobEventKind;
+use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState, PhaseKind};
+use crate::units::{ClockSkew, DurationMs, Timestamp};
+
+/// A site's clock that is so far ahead of ours, in seconds.
+fn ahead(secs: i64) -> SiteTimes {
+    SiteTimes {
+        clock: ClockSkew(secs * 1_000),
+        began_at: None,
+        held_at: None,
+    }
+}
+
+fn ready() -> Sighting {
+    Sighting::Ready("node1".into())
+}
+
+/// Two components at their gates, and the start decided.
+fn starting() -> JobWorld {
+    let mut world = JobWorld::new(spec(2));
+    world.place();
+    world.accept_all();
+    world.see_all(ready());
+    assert_eq!(world.phase(), PhaseKind::Starting);
+    world
+}
+
+fn open(world: &mut JobWorld, index: usize) {
+    let component = ComponentIndex(index as u32);
+    let attempt = world.attempt(index);
+    world
+        .tell(JobCommand::GateAnswered {
+            component,
+            attempt,
+            open: true,
+        })
+        .unwrap();
+}
+
+fn recover(world: &mut JobWorld) -> Vec<&'static str> {
+    world
+        .tell(JobCommand::Recover { settle: Vec::new() })
+        .unwrap()
+}
+
+fn why(world: &JobWorld) -> &AbortCause {
+    let abort = world
+        .events
+        .iter()
+        .rev()
+        .find_map(|event| match &event.what {
+            JobEventKind::RoundAborted { why, .. } => Some(why),
+            _ => None,
+        });
+    abort.unwrap_or_else(|| panic!("{:?}", world.job.phase))
+}
+
+#[test]
+fn a_gate_that_a_restart_left_shut_stays_shut_once_it_is_late_there() {
+    // Our clock says that we were away for a second; the sites', for 271.
+    let mut world = starting();
+    let began_at = Some(world.now);
+    open(&mut world, 0);
+    assert_eq!(recover(&mut world), ["ReadinessDoubted"]);
+    world.pass(1);
+    assert_eq!(
+        world.due(),
+        [],
+        "who may have left its gate meanwhile is asked for first"
+    );
+    world.see_at(
+        0,
+        SiteTimes {
+            began_at,
+            ..ahead(270)
+        },
+        Sighting::Succeeded,
+    );
+    world.see_at(1, ahead(270), ready());
+    assert_eq!(world.due(), [], "too late at its site");
+    world.look(Inputs::Unknown);
+    assert_eq!(
+        *why(&world),
+        AbortCause::StartMissed {
+            component: ComponentIndex(1)
+        }
+    );
+    assert_eq!(world.due(), [EffectKind::End]);
+}
+
+#[test]
+fn the_other_gate_is_opened_after_a_quick_restart() {
+    let mut world = starting();
+    open(&mut world, 0);
+    recover(&mut world);
+    world.pass(2);
+    world.see(1, ready());
+    assert_eq!(world.due(), [EffectKind::OpenGate]);
+    open(&mut world, 1);
+    world.see_all(Sighting::Begun("node1".into()));
+    assert_eq!(world.phase(), PhaseKind::Running);
+}
+
+#[test]
+fn no_start_is_decided_on_what_was_seen_before_a_restart() {
+    let mut world = JobWorld::new(spec(2));
+    world.place();
+    world.accept_all();
+    world.see(0, ready());
+    recover(&mut world);
+    world.see(1, ready());
+    assert_eq!(world.phase(), PhaseKind::Claiming);
+    let since = |world: &JobWorld| match world.job.components[0].run {
+        AttemptState::AtGate { since, .. } => since,
+        ref other => panic!("{other:?}"),
+    };
+    let before = since(&world);
+    world.pass(3);
+    assert_eq!(world.see(0, ready()), ["ComponentReady", "GoDecided"]);
+    assert_eq!(
+        since(&world),
+        before,
+        "its processors have been held since then"
+    );
+}
+
+#[test]
+fn payloads_that_began_far_apart_are_no_success_though_all_exited_with_0() {
+    let mut world = JobWorld::new(spec(2));
+    world.place();
+    world.accept_all();
+    world.see_at(0, ahead(500), ready());
+    world.see_at(1, ahead(-40), ready());
+    let ended = |world: &mut JobWorld, index: usize, secs: i64, later: u64| {
+        let began_at = world.now + DurationMs::from_secs(later) + ClockSkew(secs * 1_000);
+        let times = SiteTimes {
+            began_at: Some(began_at),
+            ..ahead(secs)
+        };
+        world.see_at(index, times, Sighting::Succeeded);
+    };
+    ended(&mut world, 0, 500, 0);
+    ended(&mut world, 1, -40, 31);
+    assert_eq!(
+        *why(&world),
+        AbortCause::StartMissed {
+            component: ComponentIndex(1)
+        }
+    );
+    assert!(!world.job.owes_charges(), "nobody knows whose fault it is");
+}
+
+#[test]
+fn clocks_that_differ_between_sites_tear_no_start_apart() {
+    let mut world = JobWorld::new(spec(2));
+    world.place();
+    world.accept_all();
+    world.see_at(0, ahead(500), ready());
+    world.see_at(1, ahead(-40), ready());
+    for (index, secs) in [(0, 500), (1, -40)] {
+        let began_at = Some(world.now + ClockSkew(secs * 1_000));
+        let times = SiteTimes {
+            began_at,
+            ..ahead(secs)
+        };
+        world.see_at(index, times, Sighting::Begun("n".into()));
+    }
+    assert_eq!(world.phase(), PhaseKind::Running);
+}
+
+#[test]
+fn what_a_site_took_back_is_nobodys_error_wherever_it_stood() {
+    let detail = || "preempted by a job of the site".into();
+    let mut world = starting();
+    world.see(1, Sighting::Taken(detail()));
+    assert!(
+        matches!(why(&world), AbortCause::ClaimLost { .. }),
+        "at its gate"
+    );
+    assert!(!world.job.owes_charges());
+
+    let mut world = starting();
+    for index in [0, 1] {
+        open(&mut world, index);
+        world.see(index, Sighting::Begun("node1".into()));
+    }
+    assert_eq!(world.phase(), PhaseKind::Running);
+    world.see(1, Sighting::Taken(detail()));
+    assert!(
+        matches!(why(&world), AbortCause::ClaimLost { .. }),
+        "running"
+    );
+    assert!(!world.job.owes_charges());
+    let run = &world.job.components[1].run;
+    assert!(
+        matches!(
+            run,
+            AttemptState::Ended {
+                how: AttemptEnding::Lost(_),
+                ..
+            }
+        ),
+        "{run:?}"
+    );
+}
+
+#[test]
+fn a_gate_that_was_found_open_too_late_is_nobodys_error() {
+    let mut world = starting();
+    open(&mut world, 0);
+    open(&mut world, 1);
+    world.see(0, Sighting::Begun("node1".into()));
+    world.see(1, Sighting::TooLate);
+    assert_eq!(
+        *why(&world),
+        AbortCause::StartMissed {
+            component: ComponentIndex(1)
+        }
+    );
+    assert!(!world.job.owes_charges());
+    let run = &world.job.components[1].run;
+    assert!(
+        matches!(
+            run,
+            AttemptState::Ended {
+                how: AttemptEnding::NeverRan(_),
+                ..
+            }
+        ),
+        "{run:?}"
+    );
+}
+
+#[test]
+fn the_last_moment_to_begin_is_told_in_each_sites_own_time() {
+    let mut world = JobWorld::new(spec(2));
+    world.place();
+    world.accept_all();
+    world.see_at(0, ahead(500), ready());
+    world.see_at(1, ahead(-40), ready());
+    let decided = world.events.iter().find_map(|event| match event.what {
+        JobEventKind::GoDecided { start_by, .. } => start_by,
+        _ => None,
+    });
+    let start_by: Vec<Option<Timestamp>> = world
+        .job
+        .components
+        .iter()
+        .map(|component| component.start_by)
+        .collect();
+    let at = |secs: i64| decided.map(|time| time + ClockSkew(secs * 1_000));
+    assert_eq!(start_by, [at(500), at(-40)]);
+}
+
+/// Its wrapper looks less often after a while.
+#[test]
+fn a_start_is_further_away_if_a_component_was_held_for_long() {
+    for (held_secs, lead_secs) in [(0, 2), (44, 2), (45, 7)] {
+        let mut world = JobWorld::new(spec(2));
+        world.parameters.go_lead = DurationMs::from_secs(2);
+        world.parameters.go_lead_held = DurationMs::from_secs(7);
+        world.place();
+        world.accept_all();
+        world.see(0, ready());
+        world.pass(held_secs);
+        world.see(1, ready());
+        let start_at = world.now + DurationMs::from_secs(lead_secs);
+        assert_eq!(world.job.start_at, Some(start_at), "held for {held_secs} s");
+    }
+}

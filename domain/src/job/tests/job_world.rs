@@ -1,0 +1,347 @@
+//! A job under test, and short ways to say what happens to it.
+
+use std::sync::Arc;
+
+use crate::acquisition::Acquisition;
+use crate::claim::ClaimTry;
+use crate::content::Content;
+use crate::ids::{
+    Attempt, ComponentIndex, ComponentName, JobId, KeyName, LrmId, RelPath, Round, SiteName,
+};
+use crate::job::job_command::{
+    ExternalState, Inputs, JobCommand, JobRejection, Sighting, SiteTimes, SubmitAnswer,
+};
+use crate::job::job_due::{EffectKind, due};
+use crate::job::job_event::{JobEvent, JobEventKind};
+use crate::job::job_parameters::JobParameters;
+use crate::job::job_state::{Job, JobPhase, PhaseKind, Setbacks};
+use crate::job::spec::{
+    Collect, ComponentSpec, Executable, Flexible, JobSpec, OnUnreachable, OutputSpec, Priority,
+    Program, RequestType,
+};
+use crate::job::state_table;
+use crate::job::{decide::decide, evolve::evolve};
+use crate::placed::{ContentSource, Placement};
+use crate::resources::Resources;
+use crate::units::{Bytes, DurationMs, Timestamp};
+
+pub(crate) struct JobWorld {
+    pub(crate) job: Job,
+    pub(super) now: Timestamp,
+    pub(super) parameters: JobParameters,
+    pub(super) events: Vec<JobEvent>,
+    /// How it gets its processors.
+    pub(super) acquisition: Acquisition,
+}
+
+pub(super) fn key() -> KeyName {
+    KeyName::new("alice").unwrap()
+}
+
+pub(super) fn site(index: usize) -> SiteName {
+    SiteName::new(["delft", "leiden", "utrecht", "twente"][index % 4]).unwrap()
+}
+
+fn component(index: usize) -> ComponentSpec {
+    ComponentSpec {
+        name: ComponentName::new(&format!("c{index}")).unwrap(),
+        site: None,
+        resources: Resources::processors(2),
+        constraints: Vec::new(),
+        program: Program {
+            executable: Executable::AtSite("/bin/true".into()),
+            arguments: Vec::new(),
+            environment: Default::default(),
+            directory: None,
+            setup: Vec::new(),
+        }
+        .into(),
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        at: Default::default(),
+        restart: None,
+        start_after: DurationMs::ZERO,
+    }
+}
+
+pub(crate) fn spec(components: usize) -> JobSpec {
+    JobSpec {
+        name: None,
+        request: RequestType::NonFixed,
+        components: (0..components).map(component).collect(),
+        policy: None,
+        priority: Priority::Low,
+        wall_time: DurationMs::from_secs(3_600),
+        rerunnable: true,
+        on_unreachable: OnUnreachable::RerunAfter(DurationMs::from_secs(1_800)),
+        max_placement_tries: None,
+        max_claim_tries: None,
+        max_retries: 0,
+        run: Default::default(),
+    }
+}
+
+/// Input of these components cannot be brought.
+pub(super) fn lost_input(components: &[u32]) -> Inputs {
+    let components = components.iter().copied().map(ComponentIndex).collect();
+    Inputs::Lost {
+        detail: "no replica".into(),
+        components,
+        at_site: false,
+    }
+}
+
+/// A flexible job of six processors, which is split otherwise in each round.
+pub(super) fn flexible() -> JobSpec {
+    let mut spec = spec(1);
+    spec.request = RequestType::Flexible(Flexible::default());
+    spec.components[0].resources = Resources::processors(6);
+    spec
+}
+
+impl JobWorld {
+    pub(crate) fn new(spec: JobSpec) -> Self {
+        let now = Timestamp(1_000_000_000_000);
+        let job = Job {
+            id: JobId(7),
+            spec: Arc::new(spec),
+            owner: key(),
+            idempotency: None,
+            submitted_at: now,
+            priority: Priority::Low,
+            frozen_by: None,
+            held: None,
+            phase: JobPhase::Queued {
+                since: now,
+                not_before: Timestamp(0),
+            },
+            round: Round(0),
+            inputs_here: false,
+            start_at: None,
+            components: Vec::new(),
+            setbacks: Setbacks::default(),
+            next_claim: None,
+            preempting: Vec::new(),
+            promoted: false,
+            instants: Default::default(),
+            placed_by: None,
+            wish: Default::default(),
+            reservation: None,
+            told: Default::default(),
+            revision: 1,
+        };
+        Self {
+            job,
+            now,
+            parameters: JobParameters::default(),
+            events: Vec::new(),
+            acquisition: Acquisition::ClaimNow,
+        }
+    }
+
+    /// Decides, applies, and checks every step against the table.
+    pub(super) fn tell(&mut self, command: JobCommand) -> Result<Vec<&'static str>, JobRejection> {
+        let events = decide(&self.job, &self.parameters, command, self.now)?;
+        let mut names = Vec::new();
+        for event in events {
+            let before = self.job.phase.kind();
+            if matches!(event.what, JobEventKind::GoDecided { .. }) {
+                self.check_go();
+            }
+            evolve(&mut self.job, &event);
+            let name = event.what.name();
+            let after = self.job.phase.kind();
+            assert!(
+                state_table::allowed(before, name, after),
+                "{before:?} {name} {after:?}"
+            );
+            names.push(name);
+            self.events.push(event);
+        }
+        assert_eq!(crate::invariants::broken(&self.job), [], "{:?}", self.job);
+        Ok(names)
+    }
+
+    /// (b): no start is decided unless every component that begins then waits at its gate.
+    fn check_go(&self) {
+        assert!(
+            self.job.inputs_here,
+            "the start was decided before all input was there"
+        );
+        for (_, component) in self.job.begin_together() {
+            assert_eq!(component.run.as_str(), "at-gate");
+        }
+    }
+
+    pub(super) fn pass(&mut self, secs: u64) {
+        self.now = self.now + DurationMs::from_secs(secs);
+    }
+
+    pub(super) fn phase(&self) -> PhaseKind {
+        self.job.phase.kind()
+    }
+
+    pub(super) fn attempt(&self, index: usize) -> Attempt {
+        self.job
+            .components
+            .get(index)
+            .map_or(Attempt(0), |component| component.attempt)
+    }
+
+    pub(super) fn placements(&self, bytes: u64) -> Vec<Placement> {
+        let content = Content {
+            digest: crate::ids::Digest([1; 32]),
+            size: Bytes(bytes),
+        };
+        let sources = move |at: usize| match bytes {
+            0 => Vec::new(),
+            _ => vec![ContentSource {
+                content,
+                from: site(at + 1),
+                chunk: None,
+            }],
+        };
+        let shares = match self.job.spec.request {
+            RequestType::Fixed | RequestType::NonFixed => {
+                vec![None; self.job.spec.components.len()]
+            }
+            RequestType::Flexible(_) => match self.job.round.0 % 3 {
+                0 => vec![Some(4), Some(2)],
+                1 => vec![Some(6)],
+                _ => vec![Some(2); 3],
+            },
+        };
+        (0..shares.len())
+            .map(|at| Placement {
+                share: shares[at],
+                acquisition: self.acquisition,
+                site: site(at),
+                sources: sources(at),
+                transfer_time: DurationMs(bytes),
+            })
+            .collect()
+    }
+
+    pub(super) fn place(&mut self) {
+        let placements = self.placements(0);
+        self.tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
+    }
+
+    pub(super) fn submit(&mut self, index: usize, answer: SubmitAnswer) -> Vec<&'static str> {
+        let component = ComponentIndex(index as u32);
+        let attempt = self.attempt(index);
+        self.tell(JobCommand::SubmitAnswered {
+            component,
+            attempt,
+            answer,
+        })
+        .unwrap()
+    }
+
+    pub(super) fn accept_all(&mut self) {
+        for index in 0..self.job.components.len() {
+            self.submit(index, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
+        }
+    }
+
+    pub(super) fn see(&mut self, index: usize, sighting: Sighting) -> Vec<&'static str> {
+        self.see_at(index, SiteTimes::default(), sighting)
+    }
+
+    pub(super) fn see_at(
+        &mut self,
+        index: usize,
+        times: SiteTimes,
+        sighting: Sighting,
+    ) -> Vec<&'static str> {
+        let component = ComponentIndex(index as u32);
+        let attempt = self.attempt(index);
+        let asked_at = self.now;
+        self.tell(JobCommand::AttemptObserved {
+            component,
+            attempt,
+            asked_at,
+            times,
+            sighting,
+        })
+        .unwrap()
+    }
+
+    pub(super) fn see_all(&mut self, sighting: Sighting) {
+        for index in 0..self.job.components.len() {
+            self.see(index, sighting.clone());
+        }
+    }
+
+    pub(super) fn look(&mut self, inputs: Inputs) -> Vec<&'static str> {
+        let external = ExternalState {
+            inputs,
+            ..ExternalState::default()
+        };
+        match self.job.claim_time(&self.parameters) {
+            Some(time) if time <= self.now => self.claim_all(external),
+            _ => self.tell(JobCommand::Look(external)).unwrap(),
+        }
+    }
+
+    /// A claiming try that finds every site idle.
+    pub(super) fn claim_all(&mut self, external: ExternalState) -> Vec<&'static str> {
+        let start = self.job.unclaimed().collect();
+        let attempt = ClaimTry {
+            round: self.job.round,
+            start,
+            ..ClaimTry::default()
+        };
+        self.tell(JobCommand::Claim(attempt, external)).unwrap()
+    }
+
+    /// A job whose payloads have succeeded, and left these outputs for a site.
+    pub(super) fn collecting(mut spec: JobSpec, outputs: &[&str]) -> Self {
+        spec.components[0].outputs = outputs
+            .iter()
+            .map(|path: &&str| OutputSpec {
+                path: RelPath::new(path).unwrap(),
+                collect: Collect::ToSite {
+                    site: site(2),
+                    register: path.parse().unwrap(),
+                },
+            })
+            .collect();
+        let mut world = Self::new(spec);
+        world.run();
+        world.see_all(Sighting::Succeeded);
+        world
+    }
+
+    /// From the queue to running payloads.
+    pub(super) fn run(&mut self) {
+        self.place();
+        self.accept_all();
+        self.see_all(Sighting::Ready("node1".into()));
+        assert_eq!(self.phase(), PhaseKind::Starting);
+        self.see_all(Sighting::Begun("node1".into()));
+        assert_eq!(self.phase(), PhaseKind::Running);
+    }
+
+    pub(super) fn due(&self) -> Vec<EffectKind> {
+        due(&self.job, self.now)
+            .into_iter()
+            .map(|effect| effect.kind)
+            .collect()
+    }
+
+    pub(super) fn record_charges(&mut self) {
+        for index in 0..self.job.components.len() {
+            if let Some(charge) = self.job.components[index].charge.clone() {
+                let component = ComponentIndex(index as u32);
+                let attempt = charge.attempt;
+                self.tell(JobCommand::ChargeRecorded { component, attempt })
+                    .unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What jobs leave, and what becomes of them while it is collected.
+
+use super::job_world::{JobWorld, key, spec};
+use super::stories::look_unreachable;
+use crate::content::Content;
+use crate::ids::{ComponentIndex, Digest, RelPath};
+use crate::job::job_command::{ExternalState, JobCommand, JobRejection};
+use crate::job::job_due::EffectKind;
+use crate::job::job_state::{JobPhase, PhaseKind};
+use crate::job::spec::{Collect, OutputSpec};
+use crate::units::Bytes;
+
+#[test]
+fn a_missing_output_is_the_jobs_own_error() {
+    let mut world = JobWorld::collecting(spec(1), &["out"]);
+    assert_eq!(world.due(), [EffectKind::ReadOutput(0)]);
+    let component = ComponentIndex(0);
+    let output = 0;
+    let content = Err("it is more than 128 levels deep".into());
+    world
+        .tell(JobCommand::OutputRead {
+            component,
+            output,
+            content,
+        })
+        .unwrap();
+    assert_eq!(world.phase(), PhaseKind::Failed);
+    let JobPhase::Failed { reason, .. } = &world.job.phase else {
+        panic!("{:?}", world.job.phase)
+    };
+    assert!(
+        reason.contains("out that can be kept: it is more than 128 levels"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn outputs_are_collected_before_the_job_is_finished() {
+    let mut world = JobWorld::collecting(spec(1), &["out"]);
+    let component = ComponentIndex(0);
+    let output = 0;
+    let content = Ok(Content {
+        digest: Digest([9; 32]),
+        size: Bytes(5),
+    });
+    world
+        .tell(JobCommand::OutputRead {
+            component,
+            output,
+            content,
+        })
+        .unwrap();
+    assert_eq!(world.due(), [EffectKind::RegisterOutput(0)]);
+    assert_eq!(world.phase(), PhaseKind::Collecting);
+    world
+        .tell(JobCommand::OutputRegistered { component, output })
+        .unwrap();
+    assert_eq!(world.phase(), PhaseKind::Finished);
+}
+
+#[test]
+fn a_collecting_job_minds_a_silent_site_only_if_it_has_outputs_to_come() {
+    let mut asked = spec(2);
+    let path = RelPath::new("log").unwrap();
+    let collect = Collect::Fetch;
+    asked.components[1]
+        .outputs
+        .push(OutputSpec { path, collect });
+    let mut world = JobWorld::collecting(asked, &["out"]);
+    assert_eq!(world.phase(), PhaseKind::Collecting);
+    assert_eq!(
+        look_unreachable(&mut world, 1, 7_200),
+        [""; 0],
+        "whoever fetches it will wait"
+    );
+    assert!(look_unreachable(&mut world, 0, 7_200).contains(&"RoundAborted"));
+}
+
+#[test]
+fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
+    let mut world = JobWorld::collecting(spec(1), &["one", "two", "three"]);
+    let component = ComponentIndex(0);
+    for output in 0..2 {
+        let digest = Digest([output as u8; 32]);
+        let content = Ok(Content {
+            digest,
+            size: Bytes(5),
+        });
+        world
+            .tell(JobCommand::OutputRead {
+                component,
+                output,
+                content,
+            })
+            .unwrap();
+    }
+    let full = |outputs: &[u32]| {
+        let stranded = outputs
+            .iter()
+            .map(|output| (component, *output, "disk is full".into()));
+        JobCommand::Look(ExternalState {
+            stranded: stranded.collect(),
+            ..ExternalState::default()
+        })
+    };
+    assert_eq!(
+        world.tell(full(&[0])).unwrap(),
+        [""; 0],
+        "two are on their way"
+    );
+    world
+        .tell(JobCommand::OutputRegistered {
+            component,
+            output: 1,
+        })
+        .unwrap();
+    assert_eq!(
+        world.tell(full(&[0])).unwrap(),
+        [""; 0],
+        "one is not read yet"
+    );
+    let content = Ok(Content {
+        digest: Digest([7; 32]),
+        size: Bytes(5),
+    });
+    world
+        .tell(JobCommand::OutputRead {
+            component,
+            output: 2,
+            content,
+        })
+        .unwrap();
+    world.tell(JobCommand::Hold("it panics".into())).unwrap();
+    assert_eq!(
+        world.tell(full(&[0, 2])),
+        Err(JobRejection::Stale),
+        "it is held"
+    );
+    world.tell(JobCommand::Release(key())).unwrap();
+    assert_eq!(world.tell(full(&[0, 2])).unwrap(), ["JobFailed"]);
+    let JobPhase::Failed { reason, .. } = &world.job.phase else {
+        panic!("{:?}", world.job.phase)
+    };
+    for word in [
+        "output one",
+        "disk is full (1 more outputs likewise)",
+        "`cospan output`",
+    ] {
+        assert!(reason.contains(word), "{reason}");
+    }
+    assert_eq!((world.due(), world.job.setbacks.own_errors), (vec![], 0));
+    let mut running = JobWorld::new(spec(1));
+    running.run();
+    assert_eq!(
+        running.tell(full(&[0])).unwrap(),
+        [""; 0],
+        "it has left nothing yet"
+    );
+}

@@ -1,0 +1,55 @@
+//! Owners who are barred at some sites, which accept the jobs of everybody else.
+
+use super::grid::GridSite;
+use super::placement_request::PlacementRequest;
+use crate::ids::KeyName;
+use crate::site::barred_owners_record::Ban;
+
+impl PlacementRequest {
+    /// Marks the request as that of an owner who may be barred at some site.
+    pub fn of_suspect(mut self, owner: &KeyName) -> Self {
+        self.owner = Some(owner.clone());
+        self
+    }
+
+    /// Returns its owner, if any site may bar that owner alone.
+    pub fn owner(&self) -> Option<&KeyName> {
+        self.owner.as_ref()
+    }
+}
+
+impl GridSite {
+    /// Returns what bars this owner, and nobody else, from the site.
+    pub fn ban_of(&self, owner: Option<&KeyName>) -> Option<&Ban> {
+        let mut bans = self
+            .bans
+            .iter()
+            .filter(|(kept_off, _)| Some(kept_off) == owner);
+        bans.next().map(|(_, ban)| ban)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::placed::ReasonCode;
+    use crate::placement::testing::{grid, placed, site, sites_of, sizes};
+
+    #[test]
+    fn a_site_that_is_closed_to_one_owner_takes_the_others_jobs() {
+        let mallory = KeyName::new("mallory").unwrap();
+        let mut delft = site("delft", 8);
+        delft.bans = [(mallory.clone(), Ban::Probed)].into();
+        let anybodys = sizes(&[4]);
+        let theirs = anybodys.clone().of_suspect(&mallory);
+        let others = anybodys.clone().of_suspect(&KeyName::new("alice").unwrap());
+        let alone = grid([delft.clone()]);
+        for request in [&anybodys, &others] {
+            assert!(placed(request, &alone).is_ok());
+        }
+        let refusal = placed(&theirs, &alone).unwrap_err();
+        assert_eq!(refusal.reason.code(), ReasonCode::OwnerKeptOff);
+        let plan = placed(&theirs, &grid([delft, site("leiden", 4)])).unwrap();
+        assert_eq!(sites_of(&plan), ["leiden"]);
+    }
+}

@@ -1,0 +1,223 @@
+//! Suppositions: the grid as it would be if a component that has no site were at the one nearest to
+//! taking it, for the verdicts on the components after it. Only explanations use them.
+
+use std::sync::Arc;
+
+use super::grid::{GridSite, GridSnapshot, SiteShape};
+use super::placement_request::ComponentRequest;
+use super::reason::{Reason, Suitability};
+use super::remaining::Remaining;
+use super::site_quota::{Quota, QuotaBasis};
+use super::site_search::PlacementSearch;
+use crate::labels::{Constraint, LabelRule, Labels};
+use crate::reservation::IdleDrop;
+use crate::resources::Resources;
+use crate::units::{Bytes, Mflops, PerMillion};
+
+/// A grid in which a component has its place, and what is left of it.
+pub(super) struct Supposed {
+    pub(super) grid: GridSnapshot,
+    pub(super) remaining: Remaining,
+    /// Resources that are assumed idle, by site index.
+    pub(super) made_up: Vec<Resources>,
+}
+
+impl PlacementSearch<'_> {
+    /// Supposes the component at the site that its refusal names, with all reasons against it there
+    /// lifted, and no more: exactly what it lacks is assumed idle. Files that cannot be brought
+    /// there are not lifted: they are reported again for each component that reads them. `None` if
+    /// there is no such site, or if it has not answered yet: its capacity is unknown.
+    pub(super) fn suppose(&self, component: usize, remaining: &Remaining) -> Option<Supposed> {
+        let name = self.refusal(component, remaining).site?;
+        let index = self.grid.index_of(&name)?;
+        // Resources can be assumed only for the site's own partition.
+        if self.grid.sites()[index]
+            .pool_of(self.component(component))
+            .is_some()
+        {
+            return None;
+        }
+        let Suitability::Refused(reasons) = self.verdict(component, index, remaining).outcome
+        else {
+            return None;
+        };
+        let mut remaining = remaining.clone();
+        remaining.uncover(index);
+        let need = &self.component(component).resources;
+        let before = &self.grid.usable()[index];
+        let mut promised = before.clone();
+        promised.subtract(&remaining.left(index));
+        promised.add(&self.grid.sites()[index].pending);
+        promised.add(need);
+        promised
+            .others
+            .retain(|name, _| need.others.contains_key(name));
+        let mut sites = self.grid.sites().to_vec();
+        let lacked = lift(&mut sites[index], &reasons, &promised)?;
+        quicken(&mut sites[index], self.component(component));
+        let grid = self.grid.with_sites(sites);
+        remaining.refit(index, before, &grid, self.request.lasts());
+        if reasons.contains(&Reason::SiteFull) {
+            remaining.admit(index);
+        }
+        let mut made_up = self.made_up.clone();
+        made_up.resize_with(grid.sites().len(), Resources::default);
+        made_up[index].add(&lacked);
+        let fits = remaining.covers(index, need);
+        fits.then(|| self.take(component, index, &mut remaining));
+        fits.then_some(Supposed {
+            grid,
+            remaining,
+            made_up,
+        })
+    }
+
+    /// Returns the same search on the supposed sites.
+    pub(super) fn supposing<'s>(&'s self, supposed: &'s Supposed) -> PlacementSearch<'s> {
+        let mut search = self.on(&supposed.grid);
+        search.history = self.history;
+        search.made_up.clone_from(&supposed.made_up);
+        search
+    }
+}
+
+/// Lifts these reasons, and returns how much more is idle; `promised` is what the quota must leave
+/// room for.
+fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option<Resources> {
+    if reasons
+        .iter()
+        .any(|reason| matches!(reason, Reason::Reserved { .. }))
+    {
+        site.ebbs = Arc::default();
+    }
+    let shape = Arc::make_mut(site.shape.as_mut()?);
+    let idle = &mut site.idle.as_mut()?.idle;
+    let mut lacked = Resources::default();
+    let mut is_quota_short = false;
+    for reason in reasons {
+        match reason {
+            Reason::NotEnoughIdle { resource, missing, .. } => {
+                lacked.add(&only(resource, *missing));
+            }
+            Reason::QuotaReached { .. } | Reason::QuotaTooSmall { .. } => is_quota_short = true,
+            Reason::SiteFull => site.room = site.room.map(|room| room.saturating_add(1)),
+            Reason::Waited { .. } => site.waits = None,
+            Reason::StagingFull { needed, left } => {
+                let more = needed.0.saturating_sub(left.0);
+                site.staging_left = site.staging_left.map(|bytes| bytes + Bytes(more));
+            }
+            Reason::Closed(_) => site.acceptance = super::PlacementAcceptance::Open,
+            Reason::OwnerKeptOff(_) => site.bans = Arc::default(),
+            Reason::TooSmall { resource, needed, largest } => {
+                let more = only(resource, needed.saturating_sub(*largest));
+                shape.largest_component.add(&more);
+            }
+            Reason::TooLong { time, .. } => {
+                let lanes = shape.lanes.iter_mut();
+                for partition in lanes.flat_map(|lanes| lanes.partitions.values_mut()) {
+                    partition.longest = partition.longest.map(|longest| longest.max(*time));
+                }
+            }
+            Reason::LabelMismatch(constraint) => satisfy(&mut shape.labels, constraint),
+            // Lifted above.
+            Reason::Reserved { .. }
+            // These concern the component, its policy, or its files.
+            | Reason::Avoided
+            | Reason::NoSplit { .. }
+            | Reason::NotInHistory
+            | Reason::NoGflops { .. }
+            | Reason::NoBandwidth { .. }
+            | Reason::ReplicaUnreachable { .. }
+            | Reason::NoReplica { .. }
+            | Reason::ForOtherKeys(_)
+            | Reason::NoSuchSite(_)
+            | Reason::NotTheNamedSite(_)
+            | Reason::NoSites
+            | Reason::PolicyUnsuited { .. }
+            | Reason::PolicyUnknown(_) => {}
+        }
+    }
+    idle.add(&lacked);
+    site.ebbs = site
+        .ebbs
+        .iter()
+        .map(|ebb: &IdleDrop| {
+            let mut left = ebb.left.clone();
+            left.add(&lacked);
+            IdleDrop {
+                left,
+                ..ebb.clone()
+            }
+        })
+        .collect();
+    if is_quota_short {
+        site.quota = least_quota(site.quota, shape, idle, &site.ours, promised);
+    }
+    Some(lacked)
+}
+
+/// Raises the speed of its processors to what the component asks for.
+fn quicken(site: &mut GridSite, component: &ComponentRequest) {
+    if component.gflops > 0 {
+        let processors = u64::from(component.resources.processors.max(1));
+        let least = Mflops(component.gflops.saturating_mul(1_000).div_ceil(processors));
+        site.power_per_processor = site.power_per_processor.max(Some(least));
+    }
+}
+
+fn only(resource: &str, count: u64) -> Resources {
+    match resource {
+        "processors" => Resources::processors(u32::try_from(count).unwrap_or(u32::MAX)),
+        other => Resources {
+            processors: 0,
+            others: [(other.into(), count)].into(),
+        },
+    }
+}
+
+fn satisfy(labels: &mut Labels, constraint: &Constraint) {
+    let values = labels.entry(constraint.key.clone()).or_default();
+    match &constraint.rule {
+        LabelRule::Is(value) => drop(values.insert(value.clone())),
+        LabelRule::OneOf(accepted) => values.extend(accepted.first().cloned()),
+        LabelRule::IsNot(value) => drop(values.remove(value)),
+        LabelRule::AtLeast(least) => drop(values.insert(least.to_string().into())),
+    }
+}
+
+/// Returns the least quota that leaves room for what is deducted; no quota at all if the whole site
+/// would not.
+fn least_quota(
+    quota: Quota,
+    shape: &SiteShape,
+    idle: &Resources,
+    ours: &Resources,
+    promised: &Resources,
+) -> Quota {
+    let others = promised
+        .others
+        .iter()
+        .map(|(name, count)| (Some(&**name), *count));
+    let all = others.chain([(None, u64::from(promised.processors))]);
+    let mut share = quota.share;
+    for (name, promised) in all {
+        let count = |of: &Resources| match name {
+            Some(name) => of.others.get(name).copied().unwrap_or(0),
+            None => of.processors.into(),
+        };
+        let total = count(&shape.total);
+        let taken = match quota.basis {
+            QuotaBasis::Level => total.saturating_sub(count(idle)),
+            QuotaBasis::Share => count(ours),
+        };
+        let held = taken.saturating_add(promised);
+        if held > total {
+            return Quota::NONE;
+        }
+        let least = (u128::from(held) * 1_000_000).div_ceil(u128::from(total.max(1)));
+        share = share.max(PerMillion(
+            u32::try_from(least).unwrap_or(PerMillion::ONE.0),
+        ));
+    }
+    Quota { share, ..quota }
+}

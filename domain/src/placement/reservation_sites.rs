@@ -1,0 +1,161 @@
+//! The sites that may be asked for a reservation, in the order in which the job's policy would take
+//! them if nothing else ran there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::grid::{Belief, GridSite, GridSnapshot, Hindrance, PlacementAcceptance};
+use super::history::PairHistory;
+use super::placement_plan::PlacementPlan;
+use super::placement_request::PlacementRequest;
+use super::policy::{PlacementContext, by_policy};
+use super::reason::Silent;
+use super::remaining::Remaining;
+use crate::acquisition::{AcquisitionMode, AcquisitionOptions};
+use crate::ids::SiteName;
+use crate::placed::Placement;
+use crate::resources::Resources;
+
+/// Ranks the placements of a request of one component at the sites that grant reservations and
+/// could hold it, the best first.
+pub fn rank_to_reserve(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<Placement> {
+    rank_empty(request, grid, true)
+}
+
+/// Ranks the placements at sites without reservations, where it would be claimed at the job's
+/// start.
+pub fn rank_unreserved(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<Placement> {
+    rank_empty(request, grid, false)
+}
+
+/// Returns true if a site with reservations could hold a request of one component, though it may
+/// take nothing now, or nothing of its owner.
+pub fn could_be_reserved(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
+    let acceptance = PlacementAcceptance::Open;
+    let bans = Arc::default();
+    let sites = grid
+        .sites()
+        .iter()
+        .map(|site: &GridSite| GridSite {
+            acceptance,
+            bans: Arc::clone(&bans),
+            ..site.clone()
+        })
+        .collect();
+    !rank_to_reserve(request, &grid.with_sites(sites)).is_empty()
+}
+
+fn rank_empty(request: &PlacementRequest, grid: &GridSnapshot, grants: bool) -> Vec<Placement> {
+    // A site reserves only what its own partition has.
+    let serves = |site: &GridSite| {
+        !grants
+            || request
+                .components()
+                .iter()
+                .all(|component| site.pool_of(component).is_none())
+    };
+    let of_kind = grid
+        .sites()
+        .iter()
+        .filter(|site| site.grants_reservations() == Some(grants));
+    let of_kind = of_kind.filter(|site| serves(site));
+    let mut sites: Vec<GridSite> = of_kind.filter_map(GridSite::as_empty).collect();
+    let mut ranked = Vec::new();
+    while let Some(placement) = best(request, &grid.with_sites(sites.clone())) {
+        let is_other = |name: &SiteName| *name != placement.site;
+        let before = sites.len();
+        sites.retain(|site| is_other(&site.name));
+        ranked.push(placement);
+        if sites.len() == before {
+            break;
+        }
+    }
+    ranked
+}
+
+fn best(request: &PlacementRequest, grid: &GridSnapshot) -> Option<Placement> {
+    planned(request, grid)?.placements.pop()
+}
+
+pub(super) fn planned(request: &PlacementRequest, grid: &GridSnapshot) -> Option<PlacementPlan> {
+    let mut context = PlacementContext {
+        grid,
+        remaining: &mut Remaining::of(grid),
+        history: &mut PairHistory::default(),
+        observer: &mut Silent,
+    };
+    by_policy(request, &mut context).ok()
+}
+
+/// Places the components of a request on exactly these resources of these sites: what is left of a
+/// reservation there. `None`: they do not fit, or no such site takes jobs now.
+pub fn place_within(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+    left: &BTreeMap<SiteName, Resources>,
+) -> Option<Vec<Placement>> {
+    let sites = grid.sites().iter().filter_map(|known| {
+        let left = left.get(&known.name)?.clone();
+        let whole = known.as_empty()?;
+        let idle = whole.idle.map(|belief| Belief {
+            idle: left,
+            ..belief
+        });
+        Some(GridSite { idle, ..whole })
+    });
+    let mode = AcquisitionMode::Immediate;
+    let options = AcquisitionOptions {
+        mode,
+        ..request.acquisition()
+    };
+    let request = request.clone().with_acquisition(options);
+    let grid = grid.with_sites(sites.collect());
+    planned(&request, &grid).map(|plan| plan.placements)
+}
+
+impl GridSite {
+    /// Returns true if the site grants advance reservations; `None` until it has answered.
+    pub fn grants_reservations(&self) -> Option<bool> {
+        self.shape.as_ref().map(|shape| shape.reservations)
+    }
+
+    /// Returns its acceptance of jobs with a reservation there, which wait in no queue.
+    pub fn acceptance_of_promised(&self) -> PlacementAcceptance {
+        match self.acceptance {
+            PlacementAcceptance::Closed(Hindrance::QueueOnly)
+                if self.grants_reservations() == Some(true) =>
+            {
+                PlacementAcceptance::Open
+            }
+            other => other,
+        }
+    }
+
+    /// Returns the site with everything idle.
+    pub(super) fn as_empty(&self) -> Option<Self> {
+        let shape = self.shape.as_ref()?;
+        let asked_at = self
+            .idle
+            .as_ref()
+            .map(|belief| belief.asked_at)
+            .unwrap_or_default();
+        let idle = Some(Belief {
+            idle: shape.total.clone(),
+            asked_at,
+        });
+        let nothing = Resources::default();
+        let ebbs = Arc::default();
+        let pending = nothing.clone();
+        let ours = nothing;
+        let acceptance = self.acceptance_of_promised();
+        Some(Self {
+            acceptance,
+            idle,
+            ebbs,
+            pending,
+            ours,
+            waits: None,
+            ..self.clone()
+        })
+    }
+}

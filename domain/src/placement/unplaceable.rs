@@ -1,0 +1,300 @@
+//! The check at submission: it refuses a job that no site could ever take.
+
+use std::ops::ControlFlow::Break;
+
+use thiserror::Error;
+
+use super::bounded_split::split;
+use super::grid::{GridSite, GridSnapshot, Hindrance};
+use super::obstacles::{RememberedObstacle, never_fits, worst_of};
+use super::placement_request::{ComponentRequest, PlacementRequest};
+use super::reason::Reason;
+use crate::ids::{ComponentIndex, SiteName};
+use crate::job::spec::{Flexible, RequestType};
+use crate::resources::{Resources, Shortage};
+use crate::text::nearest;
+use crate::units::DurationMs;
+
+/// The reason why a job can never be placed on the sites that are configured now.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unplaceable {
+    #[error("no site is configured")]
+    NoSites,
+    /// A fixed request names a site that is not configured.
+    #[error("component {component} {}", names_no_site(site, known))]
+    NoSuchSite {
+        component: ComponentIndex,
+        /// The site that it names.
+        site: SiteName,
+        /// All sites, as a list.
+        known: String,
+    },
+    /// Every site it may go to is known, and none could hold this component.
+    #[error("component {component} {}", fits_no_site(site, reason))]
+    ComponentTooLarge {
+        component: ComponentIndex,
+        /// The site that comes nearest.
+        site: SiteName,
+        /// The reason against even that one.
+        reason: Reason,
+    },
+    /// A flexible request could not be split over all sites even if they were empty.
+    #[error(
+        "{total} processors cannot be split into components of at least {min}: the {sites} site(s) \
+         that may take part have {usable} together, even empty"
+    )]
+    NoSplit {
+        /// Processors that it asks for.
+        total: u32,
+        /// The fewest processors of a component.
+        min: u32,
+        /// The most sites that may take part.
+        sites: usize,
+        /// The total that the largest of those have.
+        usable: u64,
+    },
+    /// Each component fits somewhere, but the sites it may use are too small for all at once.
+    #[error("all components together need more than the sites have: {0}")]
+    TogetherTooLarge(Shortage),
+}
+
+impl Unplaceable {
+    /// Describes the reason, with the component's name if it has one, or else its number.
+    pub fn naming(&self, name: impl Fn(ComponentIndex) -> Option<String>) -> String {
+        let name = |index| name(index).unwrap_or_else(|| index.to_string());
+        match self {
+            Self::NoSuchSite {
+                component,
+                site,
+                known,
+            } => {
+                format!(
+                    "component {} {}",
+                    name(*component),
+                    names_no_site(site, known)
+                )
+            }
+            Self::ComponentTooLarge {
+                component,
+                site,
+                reason,
+            } => {
+                format!(
+                    "component {} {}",
+                    name(*component),
+                    fits_no_site(site, reason)
+                )
+            }
+            Self::NoSites | Self::NoSplit { .. } | Self::TogetherTooLarge(_) => self.to_string(),
+        }
+    }
+}
+
+fn names_no_site(site: &SiteName, known: &str) -> String {
+    let names: Vec<String> = known.split(", ").map(str::to_owned).collect();
+    match nearest(site.as_str(), &names) {
+        Some(near) => format!(
+            "names site {site}, which is not configured; did you mean {near}? There are: {known}"
+        ),
+        None => format!("names site {site}, which is not configured; there are: {known}"),
+    }
+}
+
+fn fits_no_site(nearest: &SiteName, reason: &Reason) -> String {
+    format!("fits no site, even an empty one; nearest is {nearest}: {reason}")
+}
+
+/// Checks that a job could be placed if every site were empty and open. Sites that have not
+/// answered yet count as unknown, not as small. Passing guarantees nothing: for several components
+/// only necessary conditions are checked, since the sufficient one is a packing problem.
+///
+/// # Errors
+/// It never could, with the reason that comes nearest.
+pub fn can_ever_be_placed(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+) -> Result<(), Unplaceable> {
+    could_hold_all(request, &grid.sites().iter().collect::<Vec<_>>())
+}
+
+/// Returns true if a job may go to sites that are tried out after errors: it may run twice, or can
+/// go nowhere else, or the sites worth waiting for could never hold all of it together.
+pub fn may_try_out(request: &PlacementRequest, sites: &[GridSite]) -> bool {
+    let waited_for = || {
+        sites
+            .iter()
+            .filter(|site| site.acceptance.is_worth_waiting_for())
+    };
+    request.may_probe() || could_hold_all(request, &waited_for().collect::<Vec<_>>()).is_err()
+}
+
+/// Checks that the job could be placed if these sites were empty and open, and the only ones.
+pub(super) fn could_hold_all(
+    request: &PlacementRequest,
+    sites: &[&GridSite],
+) -> Result<(), Unplaceable> {
+    if sites.is_empty() {
+        return Err(Unplaceable::NoSites);
+    }
+    if let (RequestType::Flexible(bounds), Some(total)) = (request.request(), request.total()) {
+        return could_hold_split(request, bounds, total, sites);
+    }
+    for (index, component) in request.components().iter().enumerate() {
+        component_fits(
+            ComponentIndex(index as u32),
+            component,
+            request.time(),
+            sites,
+        )?;
+    }
+    let all: Vec<&ComponentRequest> = request.components().iter().collect();
+    together_fit(&all, sites)?;
+    for site in sites {
+        let fixed: Vec<&ComponentRequest> = all
+            .iter()
+            .copied()
+            .filter(|c| c.site.as_ref() == Some(&site.name))
+            .collect();
+        together_fit(&fixed, &[site])?;
+    }
+    Ok(())
+}
+
+/// Returns the first component of a fixed request whose site takes no placements now, with the
+/// reason.
+pub fn closed_site(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+) -> Option<(ComponentIndex, SiteName, Hindrance)> {
+    request
+        .components()
+        .iter()
+        .enumerate()
+        .find_map(|(index, component)| {
+            let site = grid.site(component.site.as_ref()?)?;
+            let hindrance = site.acceptance.hindrance(request.may_probe())?;
+            Some((ComponentIndex(index as u32), site.name.clone(), hindrance))
+        })
+}
+
+/// Checks that one of the allowed splits could be placed, or that the bounds leave one.
+fn could_hold_split(
+    request: &PlacementRequest,
+    bounds: &Flexible,
+    total: &Resources,
+    sites: &[&GridSite],
+) -> Result<(), Unplaceable> {
+    let outcomes: Vec<_> = request
+        .splits()
+        .iter()
+        .map(|split| could_hold_all(split, sites))
+        .collect();
+    if !outcomes.is_empty() {
+        let possible = outcomes.iter().any(Result::is_ok);
+        return if possible {
+            Ok(())
+        } else {
+            outcomes.into_iter().collect()
+        };
+    }
+    let least = &request.components()[0];
+    component_fits(ComponentIndex(0), least, request.time(), sites)?;
+    let mut usable = Vec::new();
+    for site in sites {
+        let Some(shape) = &site.shape else {
+            return Ok(());
+        };
+        if never_fits(least, request.time(), site, &mut |_, _, _| Break(())).is_continue() {
+            let most = site.quota.most(&shape.total);
+            let largest = &shape.largest_component;
+            let processors = most.processors.min(largest.processors);
+            usable.push(total.most_of(processors, |name: &str| {
+                most.other(name).min(largest.other(name))
+            }));
+        }
+    }
+    usable.sort_unstable_by(|a, b| b.cmp(a));
+    let most = bounds.most_components().unwrap_or(usable.len());
+    let total = total.processors;
+    let min = bounds.least();
+    if !split(total, min, most, &usable).is_empty() {
+        return Ok(());
+    }
+    usable.truncate(most);
+    let sum = usable.iter().map(|&count| u64::from(count)).sum();
+    Err(Unplaceable::NoSplit {
+        total,
+        min,
+        sites: usable.len(),
+        usable: sum,
+    })
+}
+
+fn component_fits(
+    index: ComponentIndex,
+    component: &ComponentRequest,
+    time: Option<DurationMs>,
+    sites: &[&GridSite],
+) -> Result<(), Unplaceable> {
+    let named = |site: &GridSite| {
+        component
+            .site
+            .as_ref()
+            .is_none_or(|name| *name == site.name)
+    };
+    let mut candidates = sites.iter().copied().filter(|site| named(site)).peekable();
+    if let (Some(name), None) = (&component.site, candidates.peek()) {
+        let site = name.clone();
+        let known = site_names(sites);
+        return Err(Unplaceable::NoSuchSite {
+            component: index,
+            site,
+            known,
+        });
+    }
+    let mut nearest: Option<(RememberedObstacle, &SiteName)> = None;
+    for site in candidates {
+        let Some(worst) = worst_of(|report| never_fits(component, time, site, report)) else {
+            return Ok(());
+        };
+        if nearest
+            .as_ref()
+            .is_none_or(|(known, _)| (worst.0, worst.1) < (known.0, known.1))
+        {
+            nearest = Some((worst, &site.name));
+        }
+    }
+    match nearest {
+        None => Ok(()),
+        Some(((.., reason), site)) => Err(Unplaceable::ComponentTooLarge {
+            component: index,
+            site: site.clone(),
+            reason,
+        }),
+    }
+}
+
+fn together_fit(components: &[&ComponentRequest], sites: &[&GridSite]) -> Result<(), Unplaceable> {
+    let mut needed = Resources::default();
+    // Another partition gives nothing of what its site has itself.
+    let own = components.iter().filter(|component: &&&ComponentRequest| {
+        sites.iter().all(|site| site.pool_of(component).is_none())
+    });
+    own.for_each(|component| needed.add(&component.resources));
+    let mut available = Resources::default();
+    for site in sites {
+        let Some(shape) = &site.shape else {
+            return Ok(());
+        };
+        available.add(&site.quota.most(&shape.total));
+    }
+    match available.first_shortage(&needed) {
+        None => Ok(()),
+        Some(shortage) => Err(Unplaceable::TogetherTooLarge(shortage)),
+    }
+}
+
+fn site_names(sites: &[&GridSite]) -> String {
+    let names: Vec<&str> = sites.iter().map(|site| site.name.as_str()).collect();
+    names.join(", ")
+}

@@ -1,0 +1,239 @@
+//! Reservations that are made while the sites are ranked (the broker's paper, section 3.1), for a
+//! job of one part: the best that is granted is kept, and the others are cancelled.
+
+use super::reservation_call::{ReservationCall, ReservationOutcome};
+use super::reservation_search::{PartReservation, ReservationSearch, SearchFailure, SearchStep};
+use super::search_steps::ReservedStart;
+use crate::reservation::agreement::StartWindow;
+use crate::reservation::candidates::{CandidateState, Ranking, ReservationCandidate};
+
+/// The call that is made while sites are ranked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probing {
+    /// Makes a new reservation, at the site of this rank.
+    Create(usize),
+    /// Cancels the last one that was granted, because its start is wrong; the site of that rank is
+    /// next.
+    Cancel(usize),
+    /// Confirms the first of those that were granted, which is the best.
+    Confirm,
+    /// Cancels the last of the others, after the best was confirmed.
+    Release,
+}
+
+impl ReservationSearch {
+    /// The ranking of its sites, if they are ranked by what they grant.
+    pub fn probes(&self) -> Option<&Ranking> {
+        match self.job.rankings.as_slice() {
+            [ranking] if self.job.parts.len() == 1 => Some(ranking),
+            _ => None,
+        }
+    }
+
+    fn candidate_mut(&mut self, rank: usize) -> Option<&mut ReservationCandidate> {
+        self.job.rankings.first_mut()?.candidates.get_mut(rank)
+    }
+
+    /// Returns the starts that the site of this rank is asked for.
+    fn window_to_probe(&self, rank: usize) -> StartWindow {
+        let accepted = self.job.window;
+        let known = self
+            .probes()
+            .and_then(|it| Some((it.since, it.candidates.get(rank)?)));
+        known.map_or(accepted, |(since, candidate)| {
+            candidate.window(since, accepted)
+        })
+    }
+
+    /// Calls the sites from this rank on, until enough have granted what is wanted.
+    pub(super) fn probe(&mut self, rank: usize, granted: Vec<PartReservation>) {
+        let most = self.probes().map_or(1, |ranking| ranking.most.max(1)) as usize;
+        let all = self.job.parts.first().map_or(0, |part| part.sites.len());
+        let mut rank = rank;
+        while rank < all && granted.len() < most {
+            let window = self.window_to_probe(rank);
+            if !window.is_empty() {
+                self.step = SearchStep::Rank {
+                    granted,
+                    at: Probing::Create(rank),
+                };
+                return;
+            }
+            // Notes the time at which the input could be there.
+            self.note(Some(window.earliest));
+            self.candidate_mut(rank)
+                .into_iter()
+                .for_each(|it| it.found = CandidateState::TooLate);
+            rank += 1;
+        }
+        self.choose(granted);
+    }
+
+    /// Sorts the granted reservations, the best first.
+    fn choose(&mut self, mut granted: Vec<PartReservation>) {
+        let order = self.probes().map(Ranking::best_first).unwrap_or_default().0;
+        let sites = self
+            .probes()
+            .map(|ranking| ranking.candidates.as_slice())
+            .unwrap_or_default();
+        let place = |reserved: &PartReservation| {
+            order
+                .iter()
+                .position(|index| sites[*index].site == reserved.site)
+        };
+        granted.sort_by_key(|reserved| place(reserved).unwrap_or(usize::MAX));
+        match (granted.is_empty(), self.best) {
+            (false, _) => {
+                self.step = SearchStep::Rank {
+                    granted,
+                    at: Probing::Confirm,
+                }
+            }
+            (true, Some(_)) => self.release(SearchFailure::NoCommonStart),
+            (true, None) => self.release(SearchFailure::Never),
+        }
+    }
+
+    pub(super) fn ask_to_rank(
+        &self,
+        granted: &[PartReservation],
+        at: &Probing,
+    ) -> Option<ReservationCall> {
+        match at {
+            Probing::Create(rank) => {
+                let site = self.job.parts.first()?.sites.get(*rank)?;
+                Some(self.create_at(0, site, self.window_to_probe(*rank)))
+            }
+            Probing::Cancel(_) | Probing::Release => {
+                granted
+                    .last()
+                    .map(|PartReservation { site, serial, .. }: &PartReservation| {
+                        ReservationCall::Cancel {
+                            site: site.clone(),
+                            serial: *serial,
+                        }
+                    })
+            }
+            Probing::Confirm => granted.first().map(|PartReservation { site, serial, .. }| {
+                ReservationCall::Confirm {
+                    site: site.clone(),
+                    serial: *serial,
+                }
+            }),
+        }
+    }
+
+    pub(super) fn on_ranked(
+        &mut self,
+        granted: Vec<PartReservation>,
+        at: Probing,
+        outcome: ReservationOutcome,
+    ) {
+        match at {
+            Probing::Create(rank) => self.on_probed(rank, granted, outcome),
+            Probing::Cancel(rank) => self.probe(rank, without_last(granted)),
+            Probing::Confirm => self.on_best_confirmed(granted, outcome),
+            Probing::Release => self.let_go(without_last(granted)),
+        }
+    }
+
+    fn on_probed(
+        &mut self,
+        rank: usize,
+        mut granted: Vec<PartReservation>,
+        outcome: ReservationOutcome,
+    ) {
+        let start = ReservedStart::of(outcome, self.window_to_probe(rank));
+        let site = self.job.parts[0].sites[rank].clone();
+        let serial = self.take_serial();
+        let (found, at) = match start {
+            ReservedStart::Right(start) => {
+                granted.push(PartReservation {
+                    site,
+                    serial,
+                    start,
+                });
+                (CandidateState::Granted(start), None)
+            }
+            ReservedStart::Wrong(start) => {
+                granted.push(PartReservation {
+                    site,
+                    serial,
+                    start,
+                });
+                (
+                    CandidateState::Refused(None),
+                    Some(Probing::Cancel(rank + 1)),
+                )
+            }
+            ReservedStart::None { next, .. } => {
+                self.note(next);
+                (CandidateState::Refused(next), None)
+            }
+        };
+        self.candidate_mut(rank)
+            .into_iter()
+            .for_each(|candidate| candidate.found = found);
+        match at {
+            Some(at) => self.step = SearchStep::Rank { granted, at },
+            None => self.probe(rank + 1, granted),
+        }
+    }
+
+    /// Falls back to the next best, if the best is gone when it is to be confirmed.
+    fn on_best_confirmed(
+        &mut self,
+        mut granted: Vec<PartReservation>,
+        outcome: ReservationOutcome,
+    ) {
+        let best = granted.remove(0);
+        match outcome {
+            ReservationOutcome::Done | ReservationOutcome::Granted { .. } => {
+                self.held[0] = Some(best);
+                self.let_go(granted);
+            }
+            ReservationOutcome::Lost { .. } => {
+                let sites = self
+                    .job
+                    .rankings
+                    .iter_mut()
+                    .flat_map(|it| &mut it.candidates);
+                let lost = sites.filter(|candidate| candidate.site == best.site);
+                lost.for_each(|candidate| candidate.found = CandidateState::Lost);
+                if granted.is_empty() {
+                    self.release(SearchFailure::LostAtTheEnd)
+                } else {
+                    self.step = SearchStep::Rank {
+                        granted,
+                        at: Probing::Confirm,
+                    }
+                }
+            }
+            ReservationOutcome::Refused { .. } => {
+                granted.push(best);
+                self.step = SearchStep::Rank {
+                    granted,
+                    at: Probing::Confirm,
+                };
+                self.release(SearchFailure::LostAtTheEnd);
+            }
+        }
+    }
+
+    /// Cancels the others, after the best was confirmed.
+    fn let_go(&mut self, granted: Vec<PartReservation>) {
+        self.step = if granted.is_empty() {
+            SearchStep::Confirmed
+        } else {
+            SearchStep::Rank {
+                granted,
+                at: Probing::Release,
+            }
+        };
+    }
+}
+
+fn without_last(mut granted: Vec<PartReservation>) -> Vec<PartReservation> {
+    granted.pop();
+    granted
+}

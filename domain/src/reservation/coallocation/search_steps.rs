@@ -1,0 +1,468 @@
+//! The steps of Algorithms 1 and 2: the call of each, and what follows from its outcome.
+
+use std::collections::BTreeSet;
+
+use super::augmenting_paths::{Matching, Path};
+use super::next_window::next_window;
+use super::reservation_call::{ReservationCall, ReservationOutcome};
+use super::reservation_search::{
+    Augmenting, PartReservation, Placing, ReservationSearch, SearchFailure, SearchStep,
+};
+use crate::ids::SiteName;
+use crate::reservation::agreement::StartWindow;
+use crate::reservation::reservation_tag::Serial;
+use crate::units::Timestamp;
+
+/// The meaning of an outcome for a reservation that was to start within some window.
+pub(super) enum ReservedStart {
+    Right(Timestamp),
+    /// The site broke the protocol: it named a start that was not accepted.
+    Wrong(Timestamp),
+    /// There is no such reservation, or it is as it was.
+    None {
+        is_lost: bool,
+        next: Option<Timestamp>,
+    },
+}
+
+impl ReservedStart {
+    pub(super) fn of(outcome: ReservationOutcome, window: StartWindow) -> Self {
+        match outcome {
+            ReservationOutcome::Granted { start } if window.contains(start) => {
+                ReservedStart::Right(start)
+            }
+            ReservationOutcome::Granted { start } => ReservedStart::Wrong(start),
+            ReservationOutcome::Refused { next } => ReservedStart::None {
+                is_lost: false,
+                next,
+            },
+            ReservationOutcome::Lost { next } => ReservedStart::None {
+                is_lost: true,
+                next,
+            },
+            ReservationOutcome::Done => ReservedStart::None {
+                is_lost: false,
+                next: None,
+            },
+        }
+    }
+}
+
+impl ReservationSearch {
+    /// Steps 5 to 8, for this part and those after it.
+    pub(super) fn place(&mut self, part: usize) {
+        let is_outside = |part: usize, reserved: &PartReservation| {
+            !self.window_of(part).contains(reserved.start)
+        };
+        let mut parts = (part..self.held.len()).zip(&self.held[part..]);
+        match parts
+            .find(|(part, held): &(usize, &Option<PartReservation>)| {
+                held.as_ref()
+                    .is_none_or(|reserved| is_outside(*part, reserved))
+            })
+            .map(|(part, _)| part)
+        {
+            None => self.on_all_placed(),
+            Some(part) => match self.held[part].take() {
+                Some(early) => self.step = placing(part, Placing::Move(early), None),
+                None => self.create(part, 0, None),
+            },
+        }
+    }
+
+    /// Steps 9 to 12, from the site of this rank on.
+    fn create(&mut self, part: usize, rank: usize, refused: Option<Timestamp>) {
+        if rank < self.job.parts[part].sites.len() {
+            self.step = placing(part, Placing::Create(rank), refused);
+        } else {
+            self.unplaced.push(part);
+            self.note(refused);
+            self.place(part + 1);
+        }
+    }
+
+    /// Returns [te, tl] for a part.
+    fn window_of(&self, part: usize) -> StartWindow {
+        self.window.later_by(self.job.parts[part].offset)
+    }
+
+    /// Converts T_next of a part to a common start.
+    fn common(&self, part: usize, next: Option<Timestamp>) -> Option<Timestamp> {
+        next.map(|next| next - self.job.parts[part].offset)
+    }
+
+    /// Sets best = min(best, T_next).
+    pub(super) fn note(&mut self, next: Option<Timestamp>) {
+        self.best = earlier(self.best, next);
+    }
+
+    pub(super) fn ask_to_place(&self, part: usize, at: &Placing) -> ReservationCall {
+        match at {
+            Placing::Move(PartReservation { site, serial, .. }) => {
+                let window = self.window_of(part);
+                ReservationCall::Modify {
+                    site: site.clone(),
+                    serial: *serial,
+                    part,
+                    window,
+                }
+            }
+            Placing::Cancel {
+                old: PartReservation { site, serial, .. },
+                ..
+            } => ReservationCall::Cancel {
+                site: site.clone(),
+                serial: *serial,
+            },
+            Placing::Create(rank) => self.ask_to_create(part, &self.job.parts[part].sites[*rank]),
+        }
+    }
+
+    fn ask_to_create(&self, part: usize, site: &SiteName) -> ReservationCall {
+        self.create_at(part, site, self.window_of(part))
+    }
+
+    pub(super) fn create_at(
+        &self,
+        part: usize,
+        site: &SiteName,
+        window: StartWindow,
+    ) -> ReservationCall {
+        ReservationCall::Create {
+            site: site.clone(),
+            serial: Serial(self.serials + 1),
+            part,
+            window,
+        }
+    }
+
+    pub(super) fn on_placed(
+        &mut self,
+        part: usize,
+        at: Placing,
+        refused: Option<Timestamp>,
+        outcome: ReservationOutcome,
+    ) {
+        let start = ReservedStart::of(outcome, self.window_of(part));
+        match at {
+            Placing::Move(old) => self.on_moved(part, old, start),
+            Placing::Cancel { rank, .. } => self.create(part, rank, refused),
+            Placing::Create(rank) => self.on_created(part, rank, refused, start),
+        }
+    }
+
+    fn on_moved(&mut self, part: usize, old: PartReservation, start: ReservedStart) {
+        match start {
+            ReservedStart::Right(start) => {
+                self.held[part] = Some(PartReservation { start, ..old });
+                self.place(part + 1);
+            }
+            ReservedStart::None { is_lost: true, .. } => self.create(part, 0, None),
+            ReservedStart::Wrong(_) | ReservedStart::None { is_lost: false, .. } => {
+                self.step = placing(part, Placing::Cancel { old, rank: 0 }, None);
+            }
+        }
+    }
+
+    fn on_created(
+        &mut self,
+        part: usize,
+        rank: usize,
+        refused: Option<Timestamp>,
+        start: ReservedStart,
+    ) {
+        let site = self.job.parts[part].sites[rank].clone();
+        let serial = self.take_serial();
+        match start {
+            ReservedStart::Right(start) => {
+                self.held[part] = Some(PartReservation {
+                    site,
+                    serial,
+                    start,
+                });
+                self.place(part + 1);
+            }
+            ReservedStart::Wrong(start) => {
+                let wrong = PartReservation {
+                    site,
+                    serial,
+                    start,
+                };
+                self.step = placing(
+                    part,
+                    Placing::Cancel {
+                        old: wrong,
+                        rank: rank + 1,
+                    },
+                    refused,
+                );
+            }
+            ReservedStart::None { next, .. } => {
+                let refused = earlier(refused, self.common(part, next));
+                self.create(part, rank + 1, refused);
+            }
+        }
+    }
+
+    pub(super) fn take_serial(&mut self) -> Serial {
+        self.serials += 1;
+        Serial(self.serials)
+    }
+
+    /// Step 13: looks for paths only if each part in A may get one.
+    fn on_all_placed(&mut self) {
+        let matching = self.matching();
+        if self
+            .unplaced
+            .iter()
+            .all(|part| matching.may_be_augmented(*part))
+        {
+            self.augment(0);
+        } else {
+            self.slide();
+        }
+    }
+
+    fn matching(&self) -> Matching<'_> {
+        let held = self.held.iter().enumerate().map(|(part, reserved)| {
+            let window = self.window_of(part);
+            let inside = reserved
+                .as_ref()
+                .filter(|reserved| window.contains(reserved.start));
+            inside.map(|reserved| &reserved.site)
+        });
+        let ours: BTreeSet<&SiteName> = self.held.iter().flatten().map(|r| &r.site).collect();
+        Matching {
+            parts: &self.job.parts,
+            held: held.collect(),
+            ours,
+        }
+    }
+
+    /// Steps 14 and 15, from this turn of A on; then Step 19.
+    fn augment(&mut self, turn: usize) {
+        let matching = self.matching();
+        let mut turns = self.unplaced.iter().enumerate().skip(turn);
+        let found = turns.find_map(|(turn, part)| Some((turn, matching.path(*part)?)));
+        let is_complete = matching.held.iter().all(Option::is_some);
+        self.step = match found {
+            Some((turn, path)) => SearchStep::Augment {
+                turn,
+                at: Augmenting::Create(path),
+            },
+            None if is_complete => SearchStep::Check {
+                left: self.all_held(),
+            },
+            None => return self.slide(),
+        };
+    }
+
+    pub(super) fn ask_to_augment(&self, at: &Augmenting) -> ReservationCall {
+        match at {
+            Augmenting::Create(Path { last, end, .. }) => self.ask_to_create(*last, end),
+            Augmenting::HandOver {
+                taker,
+                giver,
+                carried,
+                ..
+            } => {
+                let window = self.window_to_take(*taker, *giver, carried);
+                let site = carried.site.clone();
+                let serial = carried.serial;
+                ReservationCall::Modify {
+                    site,
+                    serial,
+                    part: *taker,
+                    window,
+                }
+            }
+            Augmenting::Cancel(PartReservation { site, serial, .. }) => ReservationCall::Cancel {
+                site: site.clone(),
+                serial: *serial,
+            },
+        }
+    }
+
+    /// Returns the window of a hand-over. It keeps the start, unless the two parts have different
+    /// offsets.
+    fn window_to_take(&self, taker: usize, giver: usize, carried: &PartReservation) -> StartWindow {
+        if self.job.parts[taker].offset == self.job.parts[giver].offset {
+            StartWindow::exactly(carried.start)
+        } else {
+            self.window_of(taker)
+        }
+    }
+
+    pub(super) fn on_augmented(
+        &mut self,
+        turn: usize,
+        at: Augmenting,
+        outcome: ReservationOutcome,
+    ) {
+        let next = match at {
+            Augmenting::Create(path) => self.on_end_created(path, outcome),
+            Augmenting::HandOver {
+                rest,
+                taker,
+                giver,
+                carried,
+            } => {
+                let window = self.window_to_take(taker, giver, &carried);
+                self.on_handed_over(rest, taker, carried, ReservedStart::of(outcome, window))
+            }
+            Augmenting::Cancel(_) => None,
+        };
+        match next {
+            Some(at) => self.step = SearchStep::Augment { turn, at },
+            None => self.augment(turn + 1),
+        }
+    }
+
+    /// Steps 1 to 3 of Algorithm 2.
+    fn on_end_created(&mut self, path: Path, outcome: ReservationOutcome) -> Option<Augmenting> {
+        let Path {
+            takers,
+            last,
+            end: site,
+        } = path;
+        let serial = self.take_serial();
+        match ReservedStart::of(outcome, self.window_of(last)) {
+            ReservedStart::Right(start) => {
+                let old = self.held[last].replace(PartReservation {
+                    site,
+                    serial,
+                    start,
+                })?;
+                hand_over(takers, last, old)
+            }
+            ReservedStart::Wrong(start) => Some(Augmenting::Cancel(PartReservation {
+                site,
+                serial,
+                start,
+            })),
+            ReservedStart::None { next, .. } => {
+                self.note(self.common(last, next));
+                None
+            }
+        }
+    }
+
+    /// Steps 4 to 7 of Algorithm 2. A reservation that could not be handed over is cancelled: its
+    /// giver has another already, and no part may have two.
+    fn on_handed_over(
+        &mut self,
+        rest: Vec<usize>,
+        taker: usize,
+        carried: PartReservation,
+        start: ReservedStart,
+    ) -> Option<Augmenting> {
+        match start {
+            ReservedStart::Right(start) => {
+                let old = self.held[taker].replace(PartReservation { start, ..carried })?;
+                hand_over(rest, taker, old)
+            }
+            ReservedStart::Wrong(_) => Some(Augmenting::Cancel(carried)),
+            ReservedStart::None { is_lost, next } => {
+                self.note(self.common(taker, next));
+                (!is_lost).then_some(Augmenting::Cancel(carried))
+            }
+        }
+    }
+
+    /// Steps 19 to 22, and the next round.
+    fn slide(&mut self) {
+        match next_window(&self.job, self.window, self.best) {
+            Err(failure) => self.release(failure),
+            Ok(_) if self.windows_tried >= self.job.windows_max => {
+                self.release(SearchFailure::WindowsTried);
+            }
+            Ok(window) => {
+                self.window = window;
+                self.windows_tried += 1;
+                self.unplaced.clear();
+                self.best = None;
+                self.place(0);
+            }
+        }
+    }
+
+    pub(super) fn on_checked(
+        &mut self,
+        mut left: Vec<PartReservation>,
+        outcome: ReservationOutcome,
+    ) {
+        if self.is_kept(left.pop(), outcome) {
+            self.step = if left.is_empty() {
+                SearchStep::Confirm {
+                    left: self.all_held(),
+                }
+            } else {
+                SearchStep::Check { left }
+            };
+        }
+    }
+
+    pub(super) fn on_confirmed(
+        &mut self,
+        mut left: Vec<PartReservation>,
+        outcome: ReservationOutcome,
+    ) {
+        if self.is_kept(left.pop(), outcome) {
+            self.step = if left.is_empty() {
+                SearchStep::Confirmed
+            } else {
+                SearchStep::Confirm { left }
+            };
+        }
+    }
+
+    /// Returns true if a reservation is there; else releases all: all or nothing.
+    fn is_kept(&mut self, asked: Option<PartReservation>, outcome: ReservationOutcome) -> bool {
+        let is_kept = matches!(
+            outcome,
+            ReservationOutcome::Done | ReservationOutcome::Granted { .. }
+        );
+        if matches!(outcome, ReservationOutcome::Lost { .. }) {
+            self.held
+                .iter_mut()
+                .filter(|held| **held == asked)
+                .for_each(|held| *held = None);
+        }
+        if !is_kept {
+            self.release(SearchFailure::LostAtTheEnd);
+        }
+        is_kept
+    }
+
+    /// Lists all reservations, the first part's last: they are called from the end.
+    pub(super) fn all_held(&self) -> Vec<PartReservation> {
+        self.held.iter().flatten().rev().cloned().collect()
+    }
+
+    /// Cancels all reservations, in the order of the parts.
+    pub(super) fn release(&mut self, failure: SearchFailure) {
+        let mut left: Vec<PartReservation> = self.owned().cloned().collect();
+        left.reverse();
+        self.held.fill(None);
+        self.step = SearchStep::Release { left, failure };
+    }
+}
+
+fn placing(part: usize, at: Placing, refused: Option<Timestamp>) -> SearchStep {
+    SearchStep::Place { part, at, refused }
+}
+
+/// Hands what a giver had to the last of the takers; `None`: there is none.
+fn hand_over(mut takers: Vec<usize>, giver: usize, carried: PartReservation) -> Option<Augmenting> {
+    let taker = takers.pop()?;
+    Some(Augmenting::HandOver {
+        rest: takers,
+        taker,
+        giver,
+        carried,
+    })
+}
+
+fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    a.into_iter().chain(b).min()
+}

@@ -1,0 +1,149 @@
+//! Searches over sites that are tables in memory. Times are minutes of a day.
+
+mod coallocation_vector_tests;
+mod exhaustive;
+mod failures;
+mod probing;
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::ids::{ComponentIndex, SiteName};
+use crate::reservation::agreement::StartWindow;
+use crate::reservation::reservation_ledger::ReservationLedger;
+use crate::reservation::reservation_tag::Serial;
+use crate::reservation::timeline::{Amounts, FOREVER, Span, Timeline};
+use crate::resources::Resources;
+use crate::units::{DurationMs, Timestamp};
+
+/// 9 o'clock.
+const NINE: u64 = 9 * 60;
+
+pub(super) fn site(name: &str) -> SiteName {
+    SiteName::new(name).unwrap()
+}
+
+pub(super) fn part(processors: u32, minutes: u64, sites: &[&str]) -> CoallocationPart {
+    CoallocationPart {
+        component: ComponentIndex(0),
+        resources: Resources::processors(processors),
+        length: DurationMs(minutes),
+        sites: sites.iter().map(|name| site(name)).collect(),
+        offset: DurationMs::ZERO,
+    }
+}
+
+/// From 9:00 to so many minutes past nine, all within 5 minutes.
+pub(super) fn job(latest: u64, parts: Vec<CoallocationPart>) -> Coallocation {
+    Coallocation {
+        parts,
+        window: StartWindow::new(Timestamp(NINE), Timestamp(NINE + latest)),
+        tolerance: DurationMs(5),
+        unit: DurationMs(1),
+        windows_max: 1_000,
+        rankings: Vec::new(),
+    }
+}
+
+/// Processors that others have, from and to some minutes past nine.
+type Taken = (u32, u64, u64);
+
+/// Sites, and what they were asked.
+#[derive(Clone)]
+pub(super) struct Tables {
+    pub(super) ledgers: BTreeMap<SiteName, ReservationLedger<Serial>>,
+    pub(super) asked: Vec<(StartWindow, ReservationCall)>,
+}
+
+impl Tables {
+    pub(super) fn new(sites: &[(&str, u32, &[Taken])]) -> Self {
+        let ledger = |processors: u32, taken: &[Taken]| {
+            let capacity = Resources::processors(processors);
+            let mut timeline = Timeline::new(Timestamp(0), &capacity).unwrap();
+            for (processors, from, to) in taken {
+                let span = Span::new(Timestamp(NINE + from), Timestamp(NINE + to));
+                timeline.book(span, &Amounts::processors(*processors));
+            }
+            ReservationLedger::new(timeline)
+        };
+        let ledgers = sites
+            .iter()
+            .map(|(name, all, taken)| (site(name), ledger(*all, taken)));
+        Self {
+            ledgers: ledgers.collect(),
+            asked: Vec::new(),
+        }
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        job: &Coallocation,
+        ask: &ReservationCall,
+    ) -> ReservationOutcome {
+        let ledger = self.ledgers.get_mut(ask.site()).unwrap();
+        ask.answered_by(ledger, job, FOREVER)
+    }
+
+    /// All reservations, by serial.
+    pub(super) fn leases(&self) -> BTreeMap<Serial, (SiteName, Timestamp)> {
+        self.ledgers
+            .iter()
+            .flat_map(|(name, ledger): (&SiteName, &ReservationLedger<Serial>)| {
+                let name = name.clone();
+                let leases = ledger
+                    .leases()
+                    .map(move |(s, lease)| (*s, (name.clone(), lease.span.from)));
+                leases.collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// Runs a search to its end. After each step the sites hold exactly what it answers for.
+    pub(super) fn run(&mut self, job: Coallocation) -> (ReservationSearch, SearchState) {
+        self.run_with(job, |tables, _, job, ask| tables.answer(job, ask))
+    }
+
+    pub(super) fn run_with(
+        &mut self,
+        job: Coallocation,
+        mut answer: impl FnMut(
+            &mut Self,
+            &ReservationSearch,
+            &Coallocation,
+            &ReservationCall,
+        ) -> ReservationOutcome,
+    ) -> (ReservationSearch, SearchState) {
+        let mut search = ReservationSearch::new(job.clone());
+        while let SearchState::Asks(ask) = search.standing() {
+            self.asked.push((search.window, ask.clone()));
+            let outcome = answer(self, &search, &job, &ask);
+            search.record(outcome);
+            let owned = search
+                .owned()
+                .map(|r| (r.serial, (r.site.clone(), r.start)));
+            assert_eq!(self.leases(), owned.collect(), "after {ask:?}: {outcome:?}");
+        }
+        let standing = search.standing();
+        (search, standing)
+    }
+
+    /// How many windows the sites were asked about, and whether nothing of ours is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.leases().is_empty()
+    }
+}
+
+/// Where each part starts, and how many minutes past nine.
+pub(super) fn starts(search: &ReservationSearch) -> Vec<(String, u64)> {
+    let starts = search.reserved().iter().flatten();
+    starts
+        .map(|r| (r.site.to_string(), r.start.0 - NINE))
+        .collect()
+}
+
+pub(super) fn expected(starts: &[(&str, u64)]) -> Vec<(String, u64)> {
+    starts
+        .iter()
+        .map(|(site, start)| ((*site).to_owned(), *start))
+        .collect()
+}

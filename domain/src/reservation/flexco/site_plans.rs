@@ -1,0 +1,320 @@
+//! The plans of several sites, and the moves when a job ends early (FlexCo, section 4.2, Algorithm
+//! 2).
+//!
+//! Sites are first-come-first-served with conservative backfilling: each job is planned at the
+//! earliest place that takes nothing from those before it. When a job ends early, its site
+//! compresses its plan. The jobs over several sites may use what that leaves idle, in the order in
+//! which they are planned. Each site whose plan changed thereby goes through the same. Every move
+//! makes some job complete earlier or on fewer sites, so that this comes to an end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::initial_plan::{FlexPlan, MetaJob, SiteOffer, plan};
+use super::reschedule::{Operations, reschedule};
+use crate::ids::{JobId, SiteName};
+use crate::reservation::timeline::{Amounts, FOREVER, KindsError, Span, Timeline, TimelineOpening};
+use crate::resources::Resources;
+use crate::units::{DurationMs, Timestamp};
+
+/// The place of a job within one site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalJobPlan {
+    pub span: Span,
+    pub amounts: Amounts,
+}
+
+/// A job over sites, and its present plan.
+#[derive(Debug, Clone)]
+struct Meta {
+    job: MetaJob,
+    allowed: Operations,
+    turn: usize,
+    plan: FlexPlan,
+}
+
+/// A site, and the plan of the jobs that it alone schedules.
+#[derive(Debug, Clone)]
+struct PlannedSite {
+    timeline: Timeline,
+    local: BTreeMap<JobId, LocalJobPlan>,
+}
+
+/// A job that starts earlier than it was planned, or elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MovedJob {
+    pub job: JobId,
+    /// The start before.
+    pub from: Timestamp,
+    /// The start now.
+    pub to: Timestamp,
+}
+
+/// Sites, and all that is planned there.
+#[derive(Debug, Clone, Default)]
+pub struct Plans {
+    sites: BTreeMap<SiteName, PlannedSite>,
+    metas: BTreeMap<JobId, Meta>,
+    turns: usize,
+}
+
+impl Plans {
+    /// Adds a site with its free time.
+    pub fn add_site(&mut self, name: SiteName, timeline: Timeline) {
+        self.sites.insert(
+            name,
+            PlannedSite {
+                timeline,
+                local: BTreeMap::new(),
+            },
+        );
+    }
+
+    /// The free time of a site.
+    pub fn timeline(&self, site: &SiteName) -> Option<&Timeline> {
+        self.sites.get(site).map(|site| &site.timeline)
+    }
+
+    /// The place of a local job.
+    pub fn local(&self, site: &SiteName, job: JobId) -> Option<LocalJobPlan> {
+        self.sites.get(site)?.local.get(&job).copied()
+    }
+
+    /// The plan of a job over sites.
+    pub fn meta(&self, job: JobId) -> Option<&FlexPlan> {
+        self.metas.get(&job).map(|meta| &meta.plan)
+    }
+
+    /// Plans a local job at the earliest place. `None`: the site has too little for it.
+    ///
+    /// # Errors
+    /// The site does not count what the job needs.
+    pub fn submit_local(
+        &mut self,
+        site: &SiteName,
+        job: JobId,
+        need: (&Resources, DurationMs),
+        now: Timestamp,
+    ) -> Result<Option<LocalJobPlan>, KindsError> {
+        let Some(site) = self.sites.get_mut(site) else {
+            return Ok(None);
+        };
+        let amounts = site.timeline.amounts(need.0)?;
+        let start = site
+            .timeline
+            .earliest(&TimelineOpening::after(now, amounts, need.1));
+        Ok(start.map(|start| {
+            let booking = LocalJobPlan {
+                span: Span::new(start, start + need.1),
+                amounts,
+            };
+            site.timeline.book(booking.span, &amounts);
+            site.local.insert(job, booking);
+            booking
+        }))
+    }
+
+    /// Plans a job over sites in the shape that was asked for, next-fit. `None`: the sites together
+    /// have too little, or not by its latest start.
+    pub fn submit_meta(
+        &mut self,
+        id: JobId,
+        job: MetaJob,
+        allowed: Operations,
+        now: Timestamp,
+    ) -> Option<&FlexPlan> {
+        let turn = self.turns;
+        self.turns += 1;
+        let plan = plan(&job, 0, &offers(&self.sites), turn, now)?;
+        self.book(&job, &plan, true);
+        let meta = Meta {
+            job,
+            allowed,
+            turn,
+            plan,
+        };
+        self.metas.insert(id, meta);
+        self.metas.get(&id).map(|meta| &meta.plan)
+    }
+
+    /// Ends or cancels a local job at `now`: what it had left is free. Returns the jobs that moved,
+    /// in order; a job may move more than once.
+    pub fn end_local(&mut self, name: &SiteName, job: JobId, now: Timestamp) -> Vec<MovedJob> {
+        let Some(site) = self.sites.get_mut(name) else {
+            return Vec::new();
+        };
+        let Some(LocalJobPlan { span, amounts }) = site.local.remove(&job) else {
+            return Vec::new();
+        };
+        site.timeline
+            .release(Span::new(span.from.max(now), span.to), &amounts);
+        self.settle([name.clone()].into(), now)
+    }
+
+    /// Ends or cancels a job over sites at `now`.
+    pub fn end_meta(&mut self, id: JobId, now: Timestamp) -> Vec<MovedJob> {
+        let Some(Meta { job, mut plan, .. }) = self.metas.remove(&id) else {
+            return Vec::new();
+        };
+        plan.start = plan.start.max(now);
+        self.book(&job, &plan, false);
+        let changed = plan.parts.iter().map(|(site, _)| site.clone()).collect();
+        self.settle(changed, now)
+    }
+
+    /// Moves jobs until nothing moves any more.
+    fn settle(&mut self, mut changed: BTreeSet<SiteName>, now: Timestamp) -> Vec<MovedJob> {
+        let mut moved = Vec::new();
+        while let Some(name) = changed.pop_first() {
+            if let Some(site) = self.sites.get_mut(&name) {
+                site.compress(now, &mut moved);
+            }
+            changed.append(&mut self.move_metas(&name, now, &mut moved));
+        }
+        moved
+    }
+
+    /// Searches again for the jobs over sites at the front of a site's queue, while processors are
+    /// idle there. Returns the sites whose plans changed.
+    fn move_metas(
+        &mut self,
+        name: &SiteName,
+        now: Timestamp,
+        moved: &mut Vec<MovedJob>,
+    ) -> BTreeSet<SiteName> {
+        let mut changed = BTreeSet::new();
+        for id in self.front_of(name, now) {
+            let idle = self
+                .sites
+                .get(name)
+                .map(|site| site.timeline.least_free(instant(now)));
+            if idle.is_none_or(|idle| idle.whole_processors() == 0) {
+                break;
+            }
+            if let Some((old, new)) = self.move_meta(id, now) {
+                moved.push(MovedJob {
+                    job: id,
+                    from: old.start,
+                    to: new.start,
+                });
+                changed.extend(old.parts.into_iter().chain(new.parts).map(|(site, _)| site));
+            }
+        }
+        changed
+    }
+
+    /// Lists the jobs over sites that wait at a site before its first local job.
+    fn front_of(&self, name: &SiteName, now: Timestamp) -> Vec<JobId> {
+        let Some(site) = self.sites.get(name) else {
+            return Vec::new();
+        };
+        let waiting = site.local.values().map(|booking| booking.span.from);
+        let first = waiting
+            .filter(|start| *start > now)
+            .min()
+            .unwrap_or(FOREVER);
+        let is_front = |meta: &Meta| {
+            meta.plan.parts.len() > 1
+                && meta.plan.at(name) > 0
+                && (meta.plan.start > now && meta.plan.start <= first)
+        };
+        let front = self.metas.iter().filter(|(_, meta)| is_front(meta));
+        let mut front: Vec<_> = front.map(|(id, meta)| (meta.plan.start, *id)).collect();
+        front.sort();
+        front.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Replaces the plan of a job by a better one, if there is one; returns both.
+    fn move_meta(&mut self, id: JobId, now: Timestamp) -> Option<(FlexPlan, FlexPlan)> {
+        let Meta {
+            job,
+            allowed,
+            turn,
+            plan: old,
+        } = self.metas.get(&id)?.clone();
+        self.book(&job, &old, false);
+        let new = reschedule(&job, &old, allowed, &offers(&self.sites), turn, now);
+        self.book(&job, new.as_ref().unwrap_or(&old), true);
+        let new = new?;
+        self.metas.get_mut(&id)?.plan = new.clone();
+        Some((old, new))
+    }
+
+    /// Occupies the sites of a plan, or releases them.
+    fn book(&mut self, job: &MetaJob, plan: &FlexPlan, is_booked: bool) {
+        let Some(shape) = job.shapes.get(plan.shape) else {
+            return;
+        };
+        for (name, count) in &plan.parts {
+            let Some(site) = self.sites.get_mut(name) else {
+                continue;
+            };
+            let Ok(amounts) = site.timeline.amounts(&shape.resources.portion(*count)) else {
+                continue;
+            };
+            if is_booked {
+                site.timeline.book(plan.span(), &amounts)
+            } else {
+                site.timeline.release(plan.span(), &amounts)
+            }
+        }
+    }
+}
+
+impl PlannedSite {
+    /// Moves the waiting local jobs to earlier starts, in the order of their planned starts, until
+    /// none moves; none starts later.
+    fn compress(&mut self, now: Timestamp, moved: &mut Vec<MovedJob>) {
+        loop {
+            let waiting = self
+                .local
+                .iter()
+                .filter(|(_, booking)| booking.span.from > now);
+            let mut order: Vec<_> = waiting.map(|(id, b)| (b.span.from, *id)).collect();
+            order.sort();
+            let before = moved.len();
+            for (from, job) in order {
+                if let Some(to) = self.bring_forward(job, now) {
+                    moved.push(MovedJob { job, from, to });
+                }
+            }
+            if moved.len() == before {
+                return;
+            }
+        }
+    }
+
+    fn bring_forward(&mut self, job: JobId, now: Timestamp) -> Option<Timestamp> {
+        let booking = self.local.get_mut(&job)?;
+        let LocalJobPlan {
+            span,
+            amounts: need,
+        } = *booking;
+        let length = span.to.since(span.from);
+        let wanted = TimelineOpening {
+            need,
+            length,
+            from: now,
+            before: span.from,
+            until: span.from,
+        };
+        let start = self.timeline.earliest(&wanted)?;
+        let earlier = Span::new(start, start + length);
+        self.timeline.change((span, &need), (earlier, &need));
+        booking.span = earlier;
+        Some(start)
+    }
+}
+
+fn offers(sites: &BTreeMap<SiteName, PlannedSite>) -> Vec<SiteOffer<'_>> {
+    sites
+        .iter()
+        .map(|(name, site)| SiteOffer {
+            name,
+            time: &site.timeline,
+        })
+        .collect()
+}
+
+fn instant(at: Timestamp) -> Span {
+    Span::new(at, at + DurationMs(1))
+}

@@ -1,0 +1,32 @@
+//! Reservations: free time at sites, their answers to requests, and a common start at several
+//! sites.
+//!
+//! A reservation is one way to get processors; claiming them while they are idle is another
+//! ([`crate::acquisition`]). Absent here: calls to sites and timers.
+
+pub mod agreement;
+pub mod candidates;
+pub mod coallocation;
+pub mod common_starts;
+pub mod flexco;
+pub mod idle_drops;
+pub mod owner_quota;
+pub mod ranking;
+pub mod reservation_ledger;
+pub mod reservation_tag;
+pub mod timeline;
+
+pub use agreement::{ReservationAnswer, ReservationRequest, StartWindow, answer, lease_length};
+pub use candidates::{CandidateState, Ranking, ReservationCandidate};
+pub use coallocation::{
+    Coallocation, CoallocationPart, PartReservation, ReservationCall, ReservationOutcome,
+    ReservationSearch, SearchFailure, SearchState,
+};
+pub use common_starts::{
+    CommonStarts, EqualParts, FreeSlot, PossibleStarts, common_starts, free_processors,
+    possible_starts,
+};
+pub use idle_drops::{IdleDrop, ebbs};
+pub use reservation_ledger::{Reservation, ReservationLedger};
+pub use reservation_tag::{InvalidTag, ReservationTag, Serial};
+pub use timeline::{Amounts, Kinds, KindsError, Span, Timeline, TimelineOpening, TimelineSlot};

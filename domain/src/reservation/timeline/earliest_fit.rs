@@ -1,0 +1,119 @@
+//! The earliest start: a pass from left to right that looks into as little as it can.
+
+use std::ops::ControlFlow::{self, Break, Continue};
+
+use super::amounts::Amounts;
+use super::tree_node::{Branch, Node, TimelineLeaf, branch_of};
+use crate::units::{DurationMs, Timestamp};
+
+/// A search for an opening: `need` free from some instant on that is not before `from` and before
+/// `before`; for `length`, or up to `until`, whichever is sooner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimelineOpening {
+    pub need: Amounts,
+    pub length: DurationMs,
+    /// The earliest start.
+    pub from: Timestamp,
+    /// It starts before this time.
+    pub before: Timestamp,
+    /// From this time on, what it occupies already is there for it.
+    pub until: Timestamp,
+}
+
+impl TimelineOpening {
+    /// Searches for `need` free for `length`, at `from` or any time later.
+    pub fn after(from: Timestamp, need: Amounts, length: DurationMs) -> Self {
+        Self {
+            need,
+            length,
+            from,
+            before: super::FOREVER,
+            until: super::FOREVER,
+        }
+    }
+}
+
+impl Branch {
+    pub(super) fn earliest(&self, wanted: &TimelineOpening) -> Option<Timestamp> {
+        if wanted.from >= wanted.before {
+            return None;
+        }
+        let mut fit = Fit {
+            wanted,
+            found: None,
+        };
+        let found = match fit.pass(self, &wanted.need.as_bar()) {
+            Break(found) => found,
+            Continue(()) => fit.found,
+        };
+        found.map(Timestamp)
+    }
+}
+
+/// A search under way: what was passed so far is free from `found` on.
+struct Fit<'a> {
+    wanted: &'a TimelineOpening,
+    found: Option<u64>,
+}
+
+impl Fit<'_> {
+    /// Passes over a branch; `bar`: the need, less what is added from above.
+    fn pass(&mut self, branch: &Branch, bar: &Amounts) -> ControlFlow<Option<u64>> {
+        self.reach(branch.first)?;
+        if branch.least.reach(bar) {
+            self.free_from(branch.first);
+            return Continue(());
+        }
+        if !branch.most.reach(bar) {
+            self.found = None;
+            return Continue(());
+        }
+        let bar = bar.minus(&branch.shift);
+        match &*branch.node {
+            Node::Leaf(leaf) => self.pass_steps(leaf, &bar),
+            Node::Inner(branches) => {
+                let first = branch_of(branches, self.wanted.from.0);
+                branches[first..]
+                    .iter()
+                    .try_for_each(|below| self.pass(below, &bar))
+            }
+        }
+    }
+
+    fn pass_steps(&mut self, leaf: &TimelineLeaf, bar: &Amounts) -> ControlFlow<Option<u64>> {
+        for step in leaf.step_of(self.wanted.from.0)..leaf.times.len() {
+            self.reach(leaf.times[step])?;
+            if leaf
+                .row(step)
+                .iter()
+                .zip(&bar.0)
+                .all(|(free, bar)| free >= bar)
+            {
+                self.free_from(leaf.times[step]);
+            } else {
+                self.found = None;
+            }
+        }
+        Continue(())
+    }
+
+    /// Moves on to `at`. Breaks if what was found is long enough, or if it is too late for more.
+    fn reach(&self, at: u64) -> ControlFlow<Option<u64>> {
+        let TimelineOpening {
+            length,
+            from,
+            before,
+            until,
+            ..
+        } = self.wanted;
+        match self.found {
+            Some(found) if at >= found.saturating_add(length.0).min(until.0) => Break(Some(found)),
+            None if at.max(from.0) >= before.0 => Break(None),
+            Some(_) | None => Continue(()),
+        }
+    }
+
+    fn free_from(&mut self, at: u64) {
+        self.found.get_or_insert(at.max(self.wanted.from.0));
+    }
+}

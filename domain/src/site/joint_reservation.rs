@@ -1,0 +1,508 @@
+//! Joint reservations: shared reservations at several sites. All of them reserve for about the same
+//! time, or none does.
+//!
+//! Each site's record has a part. The part at the first site, by name, is the root. It alone
+//! decides if there is a reservation, and the others follow what is durable there. The sites are
+//! called one after the other, in the order of their names, so that two reservations of the same
+//! sites never wait for each other. The next move of a part follows from the records alone, and
+//! goes to its own site's record as a [`JointStep`]: an actor that was killed takes the same step again,
+//! and nothing is left behind.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::ids::{KeyName, SiteName};
+use crate::reservation::{Serial, StartWindow};
+use crate::site::shared_reservation::{SharedEnd, SharedReservation, SharedStage, SharedTerms};
+use crate::site::site_event::SiteHappening;
+use crate::site::site_state::SiteRecord;
+use crate::units::{DurationMs, Timestamp};
+
+/// The most starts that are tried until all sites agree.
+pub const MAX_TRIES: u32 = 32;
+/// The most sites of a joint reservation.
+pub const MAX_PARTS: usize = 32;
+
+/// The knowledge that the parts of one joint reservation have of each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JointPart {
+    /// The number of the root at its site: each start that is tried has another one.
+    pub root: Serial,
+    /// Starts that were tried before.
+    pub tries: u32,
+    /// The state of all of them, as this part knows it.
+    pub accord: JointState,
+}
+
+/// The state of the parts together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JointState {
+    /// Sites are asked; if one refuses, all is cancelled.
+    Looking,
+    /// All offer their parts, and get a confirmation.
+    Agreed,
+    /// All have confirmed them. If one loses its part from now on, the others stay as they are.
+    Kept,
+}
+
+/// The next step of a site's record that follows from the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JointStep {
+    /// Requests its part.
+    Join {
+        /// The terms of the root for this site.
+        wish: Box<SharedTerms>,
+        /// The root's number.
+        root: Serial,
+        /// The key that asked for the reservation.
+        by: KeyName,
+    },
+    /// Requests a later start at all sites.
+    Again {
+        /// The root's number up to now.
+        serial: Serial,
+        /// The earliest start.
+        from: Timestamp,
+    },
+    /// Notes a new state of all parts.
+    Settle {
+        /// The number of this site's part.
+        serial: Serial,
+        /// The new state.
+        accord: JointState,
+    },
+    /// Cancels its part.
+    Leave { serial: Serial, why: SharedEnd },
+    /// Extends its part, as another is extended.
+    Extend {
+        serial: Serial,
+        /// From its start to its end.
+        length: DurationMs,
+        /// The number of the extension.
+        number: u32,
+        /// The key that asked for it.
+        by: KeyName,
+    },
+    /// Allows the same keys for its part as the first part has.
+    Allow {
+        serial: Serial,
+        allowed: BTreeSet<KeyName>,
+        /// The key that asked for the reservation.
+        by: KeyName,
+    },
+}
+
+impl JointPart {
+    /// Starts with a root of this number, after so many tries.
+    pub fn new(root: Serial, tries: u32) -> Self {
+        Self {
+            root,
+            tries,
+            accord: JointState::Looking,
+        }
+    }
+}
+
+impl SharedReservation {
+    /// The state of its parts; one that has none counts as [`Accord::Kept`].
+    pub fn accord(&self) -> JointState {
+        self.together
+            .map_or(JointState::Kept, |together| together.accord)
+    }
+
+    /// Returns the number of an extension that an operator asks for. It is odd; the even one after
+    /// it takes it back.
+    pub(super) fn ordered_extension(&self) -> u32 {
+        (self.extension + 1) | 1
+    }
+
+    fn home(&self) -> Option<&SiteName> {
+        self.wish.parts.keys().next()
+    }
+
+    /// Returns true if both are parts of one reservation, for the same start that is tried.
+    fn is_with(&self, other: &Self) -> bool {
+        let root = |shared: &Self| shared.together.map(|together| together.root);
+        self.together.is_some()
+            && root(self) == root(other)
+            && self.home() == other.home()
+            && self.wish.name == other.wish.name
+    }
+
+    /// The reason why it is cancelled or has ended, if so.
+    pub fn end(&self) -> Option<&SharedEnd> {
+        match &self.stage {
+            SharedStage::Releasing(why) | SharedStage::Ended(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    fn is_live(&self, now: Timestamp) -> bool {
+        self.end().is_none() && !self.is_over(now)
+    }
+}
+
+/// The lookup of a site's record by name.
+pub type Find<'f, 'v> = &'f dyn Fn(&SiteName) -> Option<&'v SiteRecord>;
+
+/// All known parts of one reservation, by site; a reservation at one site has one.
+#[derive(Debug, Clone)]
+pub struct JointReservation<'v>(Vec<(&'v SiteName, &'v SharedReservation)>);
+
+impl<'v> JointReservation<'v> {
+    /// Collects the parts of the reservation that this one belongs to.
+    pub fn of(site: &'v SiteName, shared: &'v SharedReservation, find: Find<'_, 'v>) -> Self {
+        if shared.together.is_none() {
+            return Self(vec![(site, shared)]);
+        }
+        let parts = shared.wish.parts.keys().filter_map(|site| {
+            let record = find(site)?;
+            let part = record.shared.iter().rfind(|part| part.is_with(shared))?;
+            Some((&record.site, part))
+        });
+        Self(parts.collect())
+    }
+
+    pub fn parts(&self) -> &[(&'v SiteName, &'v SharedReservation)] {
+        &self.0
+    }
+
+    /// Returns the part that commands go to: the first that has not ended, else the first.
+    pub fn leader(&self, now: Timestamp) -> Option<(&'v SiteName, &'v SharedReservation)> {
+        let live = self.0.iter().find(|(_, part)| part.is_live(now));
+        live.or(self.0.first()).copied()
+    }
+
+    /// Lists the parts in which jobs can run, now or later.
+    pub fn kept(
+        &self,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (&'v SiteName, &'v SharedReservation)> {
+        self.0
+            .iter()
+            .copied()
+            .filter(move |(_, part)| part.is_kept(now))
+    }
+
+    /// Lists those that have not ended, else all.
+    fn relevant(&self, now: Timestamp) -> impl Iterator<Item = &'v SharedReservation> {
+        let any = self.0.iter().any(|(_, part)| part.is_live(now));
+        self.0
+            .iter()
+            .map(|(_, part)| *part)
+            .filter(move |part| !any || part.is_live(now))
+    }
+
+    /// Returns the time when all parts that are left have begun.
+    pub fn start(&self, now: Timestamp) -> Timestamp {
+        self.relevant(now)
+            .map(SharedReservation::start)
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// When the first of the parts that are left ends.
+    pub fn until(&self, now: Timestamp) -> Timestamp {
+        // Each is longer by the distance that their starts may have.
+        let shortest = self.relevant(now).map(|part| part.wish.length).min();
+        self.start(now) + shortest.unwrap_or_default()
+    }
+
+    /// Returns true if a site is being asked to extend its part, or will be.
+    pub fn is_extending(&self, now: Timestamp) -> bool {
+        let extends = |part: &SharedReservation| {
+            matches!(part.stage, SharedStage::Extending { .. }) && part.is_kept(now)
+        };
+        let Some((_, leader)) = self.leader(now) else {
+            return false;
+        };
+        let lags = |part: &SharedReservation| {
+            let settled = leader.extension % 2 == 0 && part.extension >= leader.extension;
+            part.wish.length != leader.wish.length && !settled
+        };
+        self.kept(now).any(|(_, part)| extends(part) || lags(part))
+    }
+}
+
+/// Returns the next step of a site's record that follows from the durable records of others.
+pub fn due<'v>(
+    own: &SiteRecord,
+    all: impl Iterator<Item = &'v SiteRecord>,
+    find: Find<'_, 'v>,
+    now: Timestamp,
+) -> Option<JointStep> {
+    let parts = own
+        .shared
+        .iter()
+        .filter(|part| part.together.is_some() && part.is_live(now));
+    let mut steps = parts.filter_map(|part| {
+        let others = Others::of(own, part, find);
+        match part.accord() {
+            JointState::Kept => others.keep_in_step(now),
+            _ if part.home() == Some(&own.site) => others.lead(),
+            _ => others.follow_root(),
+        }
+    });
+    steps.next().or_else(|| {
+        all.filter(|record| !record.shared.is_empty())
+            .find_map(|record| {
+                record
+                    .shared
+                    .iter()
+                    .find_map(|root| joins(own, record, root, find))
+            })
+    })
+}
+
+/// A part of a site, and the others of its reservation.
+struct Others<'p, 'v> {
+    site: &'p SiteName,
+    part: &'p SharedReservation,
+    others: Vec<(&'v SiteName, &'v SharedReservation)>,
+}
+
+impl<'p, 'v> Others<'p, 'v> {
+    fn of(own: &'p SiteRecord, part: &'p SharedReservation, find: Find<'_, 'v>) -> Self {
+        let elsewhere = part.wish.parts.keys().filter(|site| **site != own.site);
+        let others = elsewhere.filter_map(|site| {
+            let record = find(site)?;
+            let other = record.shared.iter().rfind(|other| other.is_with(part))?;
+            Some((&record.site, other))
+        });
+        Self {
+            site: &own.site,
+            part,
+            others: others.collect(),
+        }
+    }
+
+    fn leave(&self, why: SharedEnd) -> Option<JointStep> {
+        Some(JointStep::Leave {
+            serial: self.part.serial,
+            why,
+        })
+    }
+
+    fn settle(&self, accord: JointState) -> Option<JointStep> {
+        let serial = self.part.serial;
+        (self.part.accord() != accord).then_some(JointStep::Settle { serial, accord })
+    }
+
+    /// Moves the root on when all have come as far, and gives all up when one has not.
+    fn lead(&self) -> Option<JointStep> {
+        let ended = self.others.iter().find_map(|(_, other)| other.end());
+        if let Some(why) = ended {
+            return self.after(why);
+        }
+        let whole = self.others.len() + 1 == self.part.wish.parts.len();
+        let all = |stage: &SharedStage| {
+            whole
+                && self.part.stage == *stage
+                && self.others.iter().all(|(_, other)| other.stage == *stage)
+        };
+        match self.part.accord() {
+            JointState::Looking if all(&SharedStage::Granted) => self.settle(JointState::Agreed),
+            JointState::Agreed if all(&SharedStage::Confirmed) => self.settle(JointState::Kept),
+            _ => None,
+        }
+    }
+
+    /// Reacts to a part that has ended: perhaps all sites can reserve later.
+    fn after(&self, why: &SharedEnd) -> Option<JointStep> {
+        let SharedEnd::Refused { next: Some(next) } = why else {
+            return self.leave(why.clone());
+        };
+        let part = self.part;
+        let tries = self.part.together.map_or(0, |together| together.tries);
+        let granted = part.granted.unwrap_or(part.wish.window.earliest);
+        let from = (*next - part.wish.tolerance).max(granted + DurationMs(1));
+        let may = part.accord() == JointState::Looking && tries + 1 < MAX_TRIES;
+        if may && from <= part.wish.window.latest {
+            Some(JointStep::Again {
+                serial: part.serial,
+                from,
+            })
+        } else {
+            self.leave(why.clone())
+        }
+    }
+
+    /// Follows the root, in a part that is not the root.
+    fn follow_root(&self) -> Option<JointStep> {
+        let root = self
+            .others
+            .iter()
+            .find(|(site, _)| self.part.home() == Some(site));
+        let Some((_, root)) = root else {
+            return self.leave(SharedEnd::Lost);
+        };
+        match (root.accord(), root.end()) {
+            (JointState::Kept, _) => self.settle(JointState::Kept),
+            (_, Some(why)) => self.leave(why.clone()),
+            (accord, None) => self.settle(accord),
+        }
+    }
+
+    /// Applies to this part what was asked for another: a cancellation, an extension, other keys.
+    fn keep_in_step(&self, now: Timestamp) -> Option<JointStep> {
+        let mut ends = self.others.iter().filter_map(|(_, other)| other.end());
+        if let Some(why) = ends
+            .find(|why: &&SharedEnd| matches!(why, SharedEnd::Cancelled { .. } | SharedEnd::NoShow))
+        {
+            return self.leave(why.clone());
+        }
+        let part = self.part;
+        let mut live = self.others.iter().filter(|(_, other)| other.is_live(now));
+        let before = live.clone().find(|(site, _)| *site < self.site);
+        let Some((_, leader)) = before else {
+            let shorter = live.find(|(_, other)| {
+                let asked = other.extension == part.extension && other.stage == part.stage;
+                asked && other.wish.length != part.wish.length
+            });
+            // A site refused the extension: no part is kept longer than all.
+            let (_, shorter) = shorter.filter(|_| part.extension % 2 == 1)?;
+            return self.extend(shorter.wish.length, part.extension + 1, &part.by);
+        };
+        if leader.wish.allowed != part.wish.allowed {
+            let serial = part.serial;
+            let allowed = leader.wish.allowed.clone();
+            return Some(JointStep::Allow {
+                serial,
+                allowed,
+                by: leader.by.clone(),
+            });
+        }
+        let lags = leader.extension > part.extension && leader.wish.length != part.wish.length;
+        if lags && leader.stage == SharedStage::Confirmed {
+            self.extend(leader.wish.length, leader.extension, &leader.by)
+        } else {
+            None
+        }
+    }
+
+    fn extend(&self, length: DurationMs, number: u32, by: &KeyName) -> Option<JointStep> {
+        let serial = self.part.serial;
+        let by = by.clone();
+        let can = self.part.stage == SharedStage::Confirmed;
+        can.then_some(JointStep::Extend {
+            serial,
+            length,
+            number,
+            by,
+        })
+    }
+}
+
+/// Requests a site's part once all sites before it offer theirs.
+fn joins<'v>(
+    own: &SiteRecord,
+    home: &'v SiteRecord,
+    root: &'v SharedReservation,
+    find: Find<'_, 'v>,
+) -> Option<JointStep> {
+    let together = root.together.filter(|it| it.root == root.serial)?;
+    let resources = root.wish.parts.get(&own.site)?;
+    let is_root = root.home() == Some(&home.site) && home.site != own.site;
+    let joined = || own.shared.iter().any(|part| part.is_with(root));
+    if !is_root
+        || root.stage != SharedStage::Granted
+        || root.accord() != JointState::Looking
+        || joined()
+    {
+        return None;
+    }
+    let group = JointReservation::of(&home.site, root, find);
+    let mut before = root.wish.parts.keys().take_while(|site| **site != own.site);
+    let start = root.granted.filter(|_| {
+        before.all(|site: &SiteName| {
+            let part = group.parts().iter().find(|(at, _)| *at == site);
+            part.is_some_and(|(_, part)| part.stage == SharedStage::Granted)
+        })
+    })?;
+    let latest = (start + root.wish.tolerance).min(root.wish.window.latest);
+    let window = StartWindow::new(start, latest);
+    let wish = SharedTerms {
+        resources: resources.clone(),
+        window,
+        ..root.wish.clone()
+    };
+    Some(JointStep::Join {
+        wish: Box::new(wish),
+        root: together.root,
+        by: root.by.clone(),
+    })
+}
+
+/// Returns the events of a step, if it still fits.
+pub(super) fn stepped(record: &SiteRecord, step: JointStep) -> Vec<SiteHappening> {
+    let next = Serial(record.last_shared.0 + 1);
+    let live = |serial: Serial| {
+        record
+            .shared_with(serial)
+            .filter(|part| part.end().is_none())
+    };
+    let wanted =
+        |wish: SharedTerms, by: KeyName, together: JointPart| SiteHappening::SharedWanted {
+            serial: next,
+            wish: Arc::new(wish),
+            by,
+            together: Some(together),
+        };
+    match step {
+        JointStep::Join { wish, root, by } => vec![wanted(*wish, by, JointPart::new(root, 0))],
+        JointStep::Again { serial, from } => {
+            let Some(part) = live(serial) else {
+                return Vec::new();
+            };
+            let tries = part.together.map_or(0, |together| together.tries) + 1;
+            let window = StartWindow::new(from, part.wish.window.latest);
+            let wish = SharedTerms {
+                window,
+                ..part.wish.clone()
+            };
+            let again = wanted(wish, part.by.clone(), JointPart::new(next, tries));
+            vec![
+                SiteHappening::SharedLeft {
+                    serial,
+                    why: SharedEnd::AskedAnew,
+                },
+                again,
+            ]
+        }
+        JointStep::Settle { serial, accord } => live(serial)
+            .map(|_| SiteHappening::SharedSettled { serial, accord })
+            .into_iter()
+            .collect(),
+        JointStep::Leave { serial, why } => live(serial)
+            .map(|_| SiteHappening::SharedLeft { serial, why })
+            .into_iter()
+            .collect(),
+        JointStep::Extend {
+            serial,
+            length,
+            number,
+            by,
+        } => {
+            let can = live(serial).filter(|part| part.stage == SharedStage::Confirmed);
+            let what = SiteHappening::SharedExtensionWanted {
+                serial,
+                length,
+                number,
+                by,
+            };
+            can.map(|_| what).into_iter().collect()
+        }
+        JointStep::Allow {
+            serial,
+            allowed,
+            by,
+        } => {
+            let what = SiteHappening::SharedAllowed {
+                serial,
+                allowed,
+                by,
+            };
+            live(serial).map(|_| what).into_iter().collect()
+        }
+    }
+}

@@ -1,0 +1,580 @@
+//! Shared reservations of a site, which belong to no job: an operator asks for them, and jobs that
+//! name them run on their processors.
+//!
+//! Each is a reservation at the site, under a tag of ours that names no job
+//! ([`ReservationTag::shared`](crate::reservation::ReservationTag::shared)). The next call to the site
+//! follows from the record alone, so that the same call is made again after a restart.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::ids::{KeyName, ReservationName, SiteName};
+use crate::planted_bugs::{Bug, bug};
+use crate::reservation::{ReservationOutcome, ReservationRequest, Serial, Span, StartWindow};
+use crate::resources::Resources;
+use crate::site::joint_reservation::{JointPart, JointState};
+use crate::site::site_command::SiteRejection;
+use crate::site::site_event::SiteHappening;
+use crate::site::site_state::SiteRecord;
+use crate::units::{DurationMs, Timestamp};
+
+/// The most shared reservations of a site that have not ended.
+pub const MAX_SHARED: usize = 32;
+/// The most that have ended and are kept to be shown; the oldest goes first.
+pub const ENDED_SHARED: usize = 16;
+/// The most keys that one may be for.
+pub const MAX_ALLOWED: usize = 256;
+
+/// The terms of a shared reservation, as an operator asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedTerms {
+    /// The name by which jobs use it.
+    pub name: ReservationName,
+    /// Keys whose jobs may use it; none: every key's.
+    pub allowed: BTreeSet<KeyName>,
+    pub resources: Resources,
+    /// The window for the beginning of the reserved span.
+    pub window: StartWindow,
+    /// Time from the beginning of the reserved span to the start, so that wrappers come to their
+    /// gates.
+    pub lead: DurationMs,
+    /// From the start to the end.
+    pub length: DurationMs,
+    /// Time from the end to the end of the reserved span.
+    pub margin: DurationMs,
+    /// All sites that are to reserve, with the resources of each, if there are several: all of them
+    /// do, or none.
+    pub parts: BTreeMap<SiteName, Resources>,
+    /// The largest distance between the beginnings at several sites.
+    pub tolerance: DurationMs,
+}
+
+/// A shared reservation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedReservation {
+    /// The terms; their length includes extensions.
+    pub wish: SharedTerms,
+    /// The number among those of its site, by which the site knows it; never used again.
+    pub serial: Serial,
+    /// The key that asked for it.
+    pub by: KeyName,
+    /// The beginning of its reserved span, once the site has named it.
+    pub granted: Option<Timestamp>,
+    pub stage: SharedStage,
+    /// True if a job has used it, or waits to.
+    pub used: bool,
+    /// The joint reservation that it is a part of, if there are several.
+    pub together: Option<JointPart>,
+    /// The number of its extensions, as [`together`](crate::site::joint_reservation) counts them.
+    pub extension: u32,
+}
+
+/// The state of a shared reservation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SharedStage {
+    /// It is requested from the site.
+    Asked,
+    /// The site offers it, and gets a confirmation.
+    Granted,
+    /// The site has confirmed it.
+    Confirmed,
+    /// The site has confirmed it, and is asked to extend it.
+    Extending {
+        /// From the start to the new end.
+        length: DurationMs,
+    },
+    /// It is being cancelled.
+    Releasing(SharedEnd),
+    /// Nothing of it is left at the site.
+    Ended(SharedEnd),
+}
+
+/// The reason why a shared reservation ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SharedEnd {
+    /// The site refused.
+    Refused {
+        /// The time from which it may grant the same, if it said so.
+        next: Option<Timestamp>,
+    },
+    /// The site granted another start than was asked for.
+    WrongStart,
+    /// The site has lost it.
+    Lost,
+    /// No job used it for too long after its start: it was cancelled.
+    NoShow,
+    /// It was cancelled.
+    Cancelled {
+        /// The key that asked.
+        by: KeyName,
+    },
+    /// Another site could not at that time: all are asked for a later one.
+    AskedAnew,
+}
+
+/// A call to a site about a shared reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SharedQuestion {
+    /// Requests it, if it is not offered yet.
+    Request,
+    /// Confirms it.
+    Confirm,
+    /// Extends it to this length.
+    Extend(DurationMs),
+    /// Cancels it.
+    Release,
+}
+
+impl SharedQuestion {
+    pub const NAMES: [&str; 4] = [
+        "RequestShared",
+        "ConfirmShared",
+        "ExtendShared",
+        "ReleaseShared",
+    ];
+
+    /// The name among the effects that crash points are named after.
+    pub fn name(self) -> &'static str {
+        let [request, confirm, extend, release] = Self::NAMES;
+        match self {
+            Self::Request => request,
+            Self::Confirm => confirm,
+            Self::Extend(_) => extend,
+            Self::Release => release,
+        }
+    }
+}
+
+impl SharedReservation {
+    /// Returns the start for its users; as asked for until it is granted.
+    pub fn start(&self) -> Timestamp {
+        self.granted.unwrap_or(self.wish.window.earliest) + self.wish.lead
+    }
+
+    /// Returns the end for its users.
+    pub fn until(&self) -> Timestamp {
+        self.start() + self.wish.length
+    }
+
+    /// Returns the span that the site keeps for it, once it has granted it.
+    pub fn lease(&self) -> Option<Span> {
+        self.granted
+            .map(|from| Span::new(from, from + self.lease_length(self.wish.length)))
+    }
+
+    /// Returns true if jobs can run in it, now or later.
+    pub fn is_kept(&self, now: Timestamp) -> bool {
+        let kept = matches!(
+            self.stage,
+            SharedStage::Confirmed | SharedStage::Extending { .. }
+        );
+        kept && self.accord() == JointState::Kept && !self.is_over(now)
+    }
+
+    /// Returns true if no job can run in it any more.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        matches!(self.stage, SharedStage::Ended(_)) || self.lease().is_some_and(|l| l.to <= now)
+    }
+
+    /// Returns true if something of it may be at the site, and must not be taken for an orphan.
+    pub fn needs_lease(&self) -> bool {
+        !matches!(self.stage, SharedStage::Ended(_))
+    }
+
+    /// Returns true if jobs of this key may use it.
+    pub fn serves(&self, key: &KeyName) -> bool {
+        let allowed = &self.wish.allowed;
+        allowed.is_empty() || allowed.contains(key) || bug(Bug::LetAllIn)
+    }
+
+    /// Returns the time when it is cancelled unless a job has used it by then: this long after its
+    /// start.
+    pub fn no_show_at(&self, patience: Option<DurationMs>) -> Option<Timestamp> {
+        let waits = self.stage == SharedStage::Confirmed && !self.used;
+        patience
+            .filter(|_| waits)
+            .map(|patience| self.start() + patience)
+    }
+
+    /// Returns why no job of this key that waits for it will run in it, if none will. Another
+    /// reservation may have taken its name since the job was submitted, and be for other keys.
+    pub fn turns_away(&self, key: &KeyName, now: Timestamp) -> Option<&'static str> {
+        if self.is_over(now) || matches!(self.stage, SharedStage::Releasing(_)) {
+            Some("has ended")
+        } else {
+            (!self.serves(key)).then_some("is not for its key")
+        }
+    }
+
+    /// Returns the next call to the site.
+    pub fn question(&self) -> Option<SharedQuestion> {
+        match self.stage {
+            SharedStage::Asked => Some(SharedQuestion::Request),
+            // Not before every site has offered its part.
+            SharedStage::Granted if self.accord() == JointState::Looking => None,
+            SharedStage::Granted => Some(SharedQuestion::Confirm),
+            SharedStage::Extending { length } => Some(SharedQuestion::Extend(length)),
+            SharedStage::Releasing(_) => (!bug(Bug::KeepShared)).then_some(SharedQuestion::Release),
+            SharedStage::Confirmed | SharedStage::Ended(_) => None,
+        }
+    }
+
+    /// Builds the request to the site for this length.
+    pub fn request(&self, length: DurationMs) -> ReservationRequest {
+        ReservationRequest {
+            resources: self.wish.resources.clone(),
+            length: self.lease_length(length),
+            window: self.granted.map_or(self.wish.window, StartWindow::exactly),
+            flexible: false,
+        }
+    }
+
+    fn lease_length(&self, length: DurationMs) -> DurationMs {
+        self.wish.lead + length + self.wish.margin
+    }
+
+    /// Applies the answer to its call.
+    fn answered(&mut self, outcome: ReservationOutcome) {
+        let lost = || SharedStage::Ended(SharedEnd::Lost);
+        self.stage = match (std::mem::replace(&mut self.stage, lost()), outcome) {
+            (SharedStage::Asked, ReservationOutcome::Granted { start }) => {
+                self.granted = Some(start);
+                if self.wish.window.contains(start) {
+                    SharedStage::Granted
+                } else {
+                    SharedStage::Releasing(SharedEnd::WrongStart)
+                }
+            }
+            (
+                SharedStage::Asked,
+                ReservationOutcome::Refused { next } | ReservationOutcome::Lost { next },
+            ) => SharedStage::Ended(SharedEnd::Refused { next }),
+            (SharedStage::Granted, ReservationOutcome::Done) => SharedStage::Confirmed,
+            // A reservation that moved is of no use to users that were given the old start.
+            (SharedStage::Extending { .. }, ReservationOutcome::Granted { start })
+                if self.granted != Some(start) =>
+            {
+                SharedStage::Releasing(SharedEnd::WrongStart)
+            }
+            (SharedStage::Extending { length }, ReservationOutcome::Granted { .. }) => {
+                self.wish.length = length;
+                SharedStage::Confirmed
+            }
+            // The site has less than it had agreed to, and the rest cannot be got back.
+            (SharedStage::Extending { length }, ReservationOutcome::Refused { .. })
+                if length == self.wish.length =>
+            {
+                SharedStage::Releasing(SharedEnd::Lost)
+            }
+            (SharedStage::Extending { .. }, ReservationOutcome::Refused { .. }) => {
+                SharedStage::Confirmed
+            }
+            (SharedStage::Releasing(why) | SharedStage::Ended(why), _) => SharedStage::Ended(why),
+            (_, ReservationOutcome::Lost { .. } | ReservationOutcome::Refused { .. }) => lost(),
+            (stage, _) => stage,
+        };
+    }
+}
+
+impl SiteRecord {
+    /// Finds the shared reservation with this name that has not ended, else the last that has.
+    pub fn shared_named(&self, name: &ReservationName) -> Option<&SharedReservation> {
+        self.shared.iter().rfind(|shared| shared.wish.name == *name)
+    }
+
+    /// Finds the shared reservation with this number.
+    pub fn shared_with(&self, serial: Serial) -> Option<&SharedReservation> {
+        self.shared.iter().find(|shared| shared.serial == serial)
+    }
+
+    /// Returns the next call to the site about its shared reservations.
+    pub fn shared_question(&self) -> Option<(&SharedReservation, SharedQuestion)> {
+        self.shared
+            .iter()
+            .find_map(|shared| Some((shared, shared.question()?)))
+    }
+
+    /// Finds the one of this name that is not over.
+    pub(super) fn live(
+        &self,
+        name: &ReservationName,
+        now: Timestamp,
+    ) -> Result<Serial, SiteRejection> {
+        let shared = self
+            .shared_named(name)
+            .filter(|shared| !shared.is_over(now));
+        shared
+            .map(|shared| shared.serial)
+            .ok_or(SiteRejection::NoSuchReservation)
+    }
+}
+
+/// Decides on a new one that an operator asks for.
+pub(super) fn want(
+    record: &SiteRecord,
+    wish: SharedTerms,
+    by: KeyName,
+    now: Timestamp,
+) -> Result<SiteHappening, SiteRejection> {
+    if record.live(&wish.name, now).is_ok() {
+        return Err(SiteRejection::ReservationExists);
+    }
+    if wish.window.is_empty() || wish.window.latest < now || wish.length == DurationMs::ZERO {
+        return Err(SiteRejection::EmptyWindow);
+    }
+    if record
+        .shared
+        .iter()
+        .filter(|shared| !shared.is_over(now))
+        .count()
+        >= MAX_SHARED
+    {
+        return Err(SiteRejection::TooManyReservations);
+    }
+    if wish.allowed.len() > MAX_ALLOWED {
+        return Err(SiteRejection::TooManyKeys);
+    }
+    let serial = Serial(record.last_shared.0 + 1);
+    let together = (!wish.parts.is_empty()).then_some(JointPart::new(serial, 0));
+    Ok(SiteHappening::SharedWanted {
+        serial,
+        wish: Arc::new(wish),
+        by,
+        together,
+    })
+}
+
+/// Decides on a later end that an operator asks for. An earlier one is refused: a job that runs in
+/// it may have been let in to run up to its end.
+pub(super) fn extend(
+    record: &SiteRecord,
+    name: &ReservationName,
+    until: Timestamp,
+    now: Timestamp,
+    by: KeyName,
+) -> Result<SiteHappening, SiteRejection> {
+    let serial = record.live(name, now)?;
+    let shared = record
+        .shared_with(serial)
+        .ok_or(SiteRejection::NoSuchReservation)?;
+    if shared.stage != SharedStage::Confirmed || shared.accord() != JointState::Kept {
+        return Err(SiteRejection::ReservationBusy);
+    }
+    if until <= shared.until() {
+        return Err(SiteRejection::EndsLater);
+    }
+    let number = shared.ordered_extension();
+    Ok(SiteHappening::SharedExtensionWanted {
+        serial,
+        length: until.since(shared.start()),
+        number,
+        by,
+    })
+}
+
+/// Decides on a cancellation that an operator asks for.
+pub(super) fn cancel(
+    record: &SiteRecord,
+    name: &ReservationName,
+    now: Timestamp,
+    by: KeyName,
+) -> Result<SiteHappening, SiteRejection> {
+    let serial = record.live(name, now)?;
+    match record.shared_with(serial).map(|shared| &shared.stage) {
+        Some(SharedStage::Releasing(_)) | None => Err(SiteRejection::AlreadySo),
+        Some(_) => Ok(SiteHappening::SharedCancelled { serial, by }),
+    }
+}
+
+/// Decides on an answer of the site, or on the knowledge that it did not do what it was asked.
+pub(super) fn answered(
+    record: &SiteRecord,
+    serial: Serial,
+    asked: SharedQuestion,
+    outcome: ReservationOutcome,
+) -> Vec<SiteHappening> {
+    let waits = record
+        .shared_with(serial)
+        .and_then(SharedReservation::question)
+        == Some(asked);
+    let counts = waits || bug(Bug::AnswerOfBefore);
+    counts
+        .then_some(SiteHappening::SharedAnswered { serial, outcome })
+        .into_iter()
+        .collect()
+}
+
+/// Decides on reservations that the site has lost, or has for another time, as far as it was to
+/// keep them.
+pub(super) fn missing(
+    record: &SiteRecord,
+    gone: &BTreeSet<Serial>,
+    changed: &BTreeSet<Serial>,
+    now: Timestamp,
+) -> Vec<SiteHappening> {
+    let kept = record
+        .shared
+        .iter()
+        .filter(|shared| shared.stage == SharedStage::Confirmed);
+    let kept = kept
+        .filter(|shared| !shared.is_over(now))
+        .map(|shared| shared.serial);
+    let happened = kept.filter_map(|serial| {
+        if gone.contains(&serial) {
+            Some(SiteHappening::SharedLost { serial })
+        } else {
+            changed
+                .contains(&serial)
+                .then_some(SiteHappening::SharedChanged { serial })
+        }
+    });
+    happened.collect()
+}
+
+/// Returns the reservation that the site was to keep, and that an event shows to be lost.
+pub(super) fn lost_by<'r>(
+    record: &'r SiteRecord,
+    what: &SiteHappening,
+    now: Timestamp,
+) -> Option<&'r SharedReservation> {
+    let (serial, outcome) = match what {
+        SiteHappening::SharedLost { serial } => (serial, ReservationOutcome::Lost { next: None }),
+        SiteHappening::SharedAnswered { serial, outcome } => (serial, *outcome),
+        _ => return None,
+    };
+    let before = record
+        .shared_with(*serial)
+        .filter(|shared: &&SharedReservation| {
+            let kept = matches!(
+                shared.stage,
+                SharedStage::Confirmed | SharedStage::Extending { .. }
+            );
+            kept && !shared.is_over(now)
+        })?;
+    let mut after = before.clone();
+    after.answered(outcome);
+    matches!(after.end(), Some(SharedEnd::Lost | SharedEnd::WrongStart)).then_some(before)
+}
+
+/// Decides if one is cancelled whose time without use is over, after its use was checked.
+pub(super) fn looked_at(
+    record: &SiteRecord,
+    serial: Serial,
+    used: bool,
+    patience: Option<DurationMs>,
+    now: Timestamp,
+) -> Option<SiteHappening> {
+    let shared = record.shared_with(serial)?;
+    let due = shared
+        .no_show_at(patience)
+        .filter(|due| *due <= now && !shared.is_over(now));
+    due.map(|_| {
+        if used {
+            SiteHappening::SharedUsed { serial }
+        } else {
+            SiteHappening::SharedUnused { serial }
+        }
+    })
+}
+
+/// Applies an event of a shared reservation; others change nothing.
+pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestamp) {
+    let of = |record: &mut SiteRecord, serial: &Serial, change: &dyn Fn(&mut SharedReservation)| {
+        record
+            .shared
+            .iter_mut()
+            .filter(|shared| shared.serial == *serial)
+            .for_each(change);
+    };
+    match what {
+        SiteHappening::SharedWanted {
+            serial,
+            wish,
+            by,
+            together,
+        } => {
+            make_room(record, &wish.name, at);
+            record.last_shared = record.last_shared.max(*serial);
+            record.shared.push(SharedReservation {
+                wish: (**wish).clone(),
+                serial: *serial,
+                by: by.clone(),
+                granted: None,
+                stage: SharedStage::Asked,
+                used: false,
+                together: *together,
+                extension: 0,
+            });
+        }
+        SiteHappening::SharedExtensionWanted {
+            serial,
+            length,
+            number,
+            ..
+        } => {
+            of(record, serial, &|shared| {
+                shared.stage = SharedStage::Extending { length: *length };
+                shared.extension = *number;
+            });
+        }
+        SiteHappening::SharedAllowed {
+            serial, allowed, ..
+        } => {
+            of(record, serial, &|shared| {
+                shared.wish.allowed.clone_from(allowed)
+            });
+        }
+        SiteHappening::SharedSettled { serial, accord } => of(record, serial, &|shared| {
+            shared.together = shared.together.map(|it| JointPart {
+                accord: *accord,
+                ..it
+            });
+        }),
+        SiteHappening::SharedLeft { serial, why } => {
+            of(record, serial, &|shared| {
+                shared.stage = SharedStage::Releasing(why.clone())
+            });
+        }
+        SiteHappening::SharedCancelled { serial, by } => of(record, serial, &|shared| {
+            shared.stage = SharedStage::Releasing(SharedEnd::Cancelled { by: by.clone() });
+        }),
+        SiteHappening::SharedAnswered { serial, outcome } => {
+            of(record, serial, &|shared| shared.answered(*outcome));
+        }
+        SiteHappening::SharedUsed { serial } => of(record, serial, &|shared| shared.used = true),
+        SiteHappening::SharedUnused { serial } => of(record, serial, &|shared| {
+            shared.stage = SharedStage::Releasing(SharedEnd::NoShow);
+        }),
+        // The next call asks for what it should have.
+        SiteHappening::SharedChanged { serial } => of(record, serial, &|shared| {
+            shared.stage = SharedStage::Extending {
+                length: shared.wish.length,
+            };
+        }),
+        SiteHappening::SharedLost { serial } => {
+            of(record, serial, &|shared| {
+                shared.stage = SharedStage::Ended(SharedEnd::Lost)
+            });
+        }
+        _ => {}
+    }
+}
+
+/// Makes room by dropping reservations that have ended: of the same name at once, of others when
+/// there are too many.
+fn make_room(record: &mut SiteRecord, name: &ReservationName, at: Timestamp) {
+    record
+        .shared
+        .retain(|shared| shared.wish.name != *name || !shared.is_over(at));
+    let ended = record
+        .shared
+        .iter()
+        .filter(|shared| shared.is_over(at))
+        .count();
+    let mut surplus = ended.saturating_sub(ENDED_SHARED - 1);
+    record.shared.retain(|shared| {
+        let goes = surplus > 0 && shared.is_over(at);
+        surplus -= usize::from(goes);
+        !goes
+    });
+}

@@ -1,0 +1,211 @@
+//! The effect of an event on a site's record.
+
+use std::collections::VecDeque;
+
+use crate::ids::KeyName;
+use crate::site::barred_owners_record;
+use crate::site::shared_reservation;
+use crate::site::site_event::{SiteEvent, SiteHappening};
+use crate::site::site_state::{
+    AttemptId, Breaker, ErrorDetail, Forced, IssuedBy, MAX_OWED, Notification, Operator,
+    RECENT_ERRORS, REMEMBERED, SiteRecord, Window,
+};
+use crate::units::Timestamp;
+
+/// Applies an event. Total: an event in the journal is never refused.
+pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
+    let at = event.at;
+    match &event.what {
+        SiteHappening::ErrorCharged {
+            attempt,
+            class,
+            detail,
+            owner,
+        } => {
+            record.accused = record.accused_with(owner.as_ref());
+            let attempt = *attempt;
+            let class = *class;
+            let detail = detail.clone();
+            charge(
+                record,
+                ErrorDetail {
+                    attempt,
+                    class,
+                    at,
+                    detail,
+                },
+            );
+        }
+        SiteHappening::ErrorExcused { attempt } => remember(record, *attempt),
+        SiteHappening::SuccessCounted { attempt } => {
+            forget_errors(record);
+            remember(record, *attempt);
+        }
+        SiteHappening::BreakerOpened { probe_at, trips } => {
+            // From here on each job may move the count once more.
+            if record.breaker == Breaker::Closed {
+                record.erring_jobs.clear();
+            }
+            record.breaker = Breaker::Open {
+                since: at,
+                probe_at: *probe_at,
+                trips: *trips,
+            };
+            // The breaker was decided without it.
+            record.own_probe = None;
+        }
+        SiteHappening::ProbeStarted { probe } => start_probe(&mut record.breaker, *probe, at),
+        SiteHappening::ProbeEnded { probe, allowed, .. } => {
+            end_probe(&mut record.breaker, *probe, *allowed);
+        }
+        SiteHappening::BreakerClosed => {
+            record.breaker = Breaker::Closed;
+            forget_errors(record);
+        }
+        SiteHappening::ErrorsReset { by } => {
+            record.breaker = Breaker::Closed;
+            forget_errors(record);
+            record.own_probe = None;
+            record.kept_off.clear();
+            record.operator.reset = Some(order(by, at));
+        }
+        what @ (SiteHappening::OwnProbeWanted { .. }
+        | SiteHappening::OwnProbeEnded { .. }
+        | SiteHappening::OwnerKeptOff { .. }) => barred_owners_record::evolve(record, what, at),
+        SiteHappening::NotificationOwed(notification) => owe(record, notification),
+        SiteHappening::NotificationSent { id } => record.owed.retain(|owed| owed.id != *id),
+        what @ (SiteHappening::DrainOrdered { .. }
+        | SiteHappening::DrainLifted { .. }
+        | SiteHappening::FreezeOrdered { .. }
+        | SiteHappening::FreezeLifted { .. }
+        | SiteHappening::WindowSet { .. }
+        | SiteHappening::WindowRemoved { .. }
+        | SiteHappening::VerdictForced { .. }
+        | SiteHappening::VerdictReleased { .. }) => operate(&mut record.operator, what, at),
+        what @ (SiteHappening::SharedWanted { .. }
+        | SiteHappening::SharedExtensionWanted { .. }
+        | SiteHappening::SharedCancelled { .. }
+        | SiteHappening::SharedAnswered { .. }
+        | SiteHappening::SharedUsed { .. }
+        | SiteHappening::SharedUnused { .. }
+        | SiteHappening::SharedLost { .. }
+        | SiteHappening::SharedAllowed { .. }
+        | SiteHappening::SharedSettled { .. }
+        | SiteHappening::SharedLeft { .. }
+        | SiteHappening::SharedChanged { .. }) => shared_reservation::evolve(record, what, at),
+    }
+}
+
+/// Applies the command of an operator.
+fn operate(operator: &mut Operator, what: &SiteHappening, at: Timestamp) {
+    match what {
+        SiteHappening::DrainOrdered { by } => operator.draining = Some(order(by, at)),
+        SiteHappening::DrainLifted { .. } => operator.draining = None,
+        SiteHappening::FreezeOrdered { by } => operator.frozen = Some(order(by, at)),
+        SiteHappening::FreezeLifted { .. } => operator.frozen = None,
+        SiteHappening::WindowSet {
+            from,
+            until,
+            reason,
+            by,
+        } => {
+            let by = by.clone();
+            let reason = reason.clone();
+            let window = Window {
+                from: *from,
+                until: *until,
+                by,
+                reason,
+            };
+            set_window(&mut operator.windows, window, at);
+        }
+        SiteHappening::WindowRemoved { from, .. } => {
+            operator.windows.retain(|window| window.from != *from);
+        }
+        SiteHappening::VerdictForced { usable, until, by } => {
+            operator.forced = Some(Forced {
+                usable: *usable,
+                until: *until,
+                by: by.clone(),
+            });
+        }
+        SiteHappening::VerdictReleased { .. } => operator.forced = None,
+        _ => {}
+    }
+}
+
+/// Counts an error. The count ignores further errors of its job.
+fn charge(record: &mut SiteRecord, error: ErrorDetail) {
+    record.consecutive_errors = record.consecutive_errors.saturating_add(1);
+    remember(record, error.attempt);
+    if !record.has_erred(error.attempt.job) {
+        push_bounded(&mut record.erring_jobs, error.attempt.job, REMEMBERED);
+    }
+    push_bounded(&mut record.recent_errors, error, RECENT_ERRORS);
+}
+
+fn end_probe(breaker: &mut Breaker, probe: AttemptId, next: u32) {
+    if let Breaker::HalfOpen {
+        allowed, running, ..
+    } = breaker
+    {
+        running.remove(&probe);
+        *allowed = next;
+    }
+}
+
+pub(super) fn forget_errors(record: &mut SiteRecord) {
+    record.consecutive_errors = 0;
+    record.erring_jobs.clear();
+    record.accused = None;
+    record.reopened_by = None;
+}
+
+fn order(by: &KeyName, at: Timestamp) -> IssuedBy {
+    IssuedBy { by: by.clone(), at }
+}
+
+/// Sets a window, and drops those that are over.
+fn set_window(windows: &mut Vec<Window>, window: Window, at: Timestamp) {
+    windows.retain(|other| at < other.until && other.from != window.from);
+    windows.push(window);
+    windows.sort_by_key(|window| window.from);
+}
+
+fn start_probe(breaker: &mut Breaker, probe: AttemptId, at: Timestamp) {
+    match breaker {
+        Breaker::Closed => {}
+        Breaker::HalfOpen { running, .. } => {
+            running.insert(probe);
+        }
+        Breaker::Open { trips, .. } => {
+            *breaker = Breaker::HalfOpen {
+                since: at,
+                allowed: 1,
+                running: [probe].into(),
+                trips: *trips,
+            };
+        }
+    }
+}
+
+fn remember(record: &mut SiteRecord, attempt: AttemptId) {
+    if !record.has_counted(attempt) {
+        push_bounded(&mut record.counted, attempt, REMEMBERED);
+    }
+}
+
+/// Adds a notification that is owed. The newest wins: one that was not sent in time is pushed out,
+/// and counted.
+fn owe(record: &mut SiteRecord, notification: &Notification) {
+    record.last_notification = record.last_notification.max(notification.id);
+    let dropped = push_bounded(&mut record.owed, notification.clone(), MAX_OWED);
+    record.notifications_dropped = record.notifications_dropped.saturating_add(dropped);
+}
+
+fn push_bounded<T>(queue: &mut VecDeque<T>, item: T, max: usize) -> u64 {
+    queue.push_back(item);
+    let surplus = queue.len().saturating_sub(max);
+    queue.drain(..surplus);
+    surplus as u64
+}

@@ -1,0 +1,140 @@
+//! The effects of a copy that are due, and the time of the next.
+
+use std::collections::BTreeSet;
+
+use crate::ids::{Digest, SiteName};
+use crate::planted_bugs::{Bug, bug};
+use crate::transfer::copy_decide::expires_at;
+use crate::transfer::copy_parameters::CopyParameters;
+use crate::transfer::copy_state::{CopyPhase, CopyRecord, MAX_LEFTOVERS, Nonce, Try};
+use crate::units::Timestamp;
+
+/// An effect, which the shell carries out for a copy. The site's port makes each of them harmless
+/// to repeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyEffect {
+    /// Send `LookAgain`: its time has come.
+    Look,
+    /// Choose a source other than these, and send `Begin` or `NoSource`.
+    ChooseSource {
+        /// Sites that failed as sources.
+        excluded: BTreeSet<SiteName>,
+        /// The try whose partial data can be used again, if its source is chosen.
+        resume: Option<Try>,
+    },
+    /// Request the copy from the site, and send `StartAnswered`.
+    StartCopy(Try),
+    /// Ask for its state now and then, and send `Observed`.
+    WatchCopy(Try),
+    /// Stop it, keep its data, and send `StopConfirmed`.
+    StopCopy(Try),
+    /// Stop it if it runs, discard its data, and send `DiscardConfirmed`.
+    DiscardPartial(Try),
+    /// Ask if it is still there, for it was to be deleted and is needed again. Only once no try and
+    /// no earlier request to delete can take effect any more. Send `FoundThere` or `FoundMissing`.
+    CheckContent(Nonce),
+    /// Delete the content, and send `DeleteConfirmed` with this nonce.
+    DeleteContent {
+        digest: Digest,
+        /// Tells this deletion from an earlier one.
+        nonce: Nonce,
+    },
+}
+
+impl CopyEffect {
+    /// The names of all kinds that make a call to a site; crash points are generated from them.
+    pub const NAMES: [&'static str; 5] = [
+        "StartCopy",
+        "WatchCopy",
+        "StopCopy",
+        "DiscardPartial",
+        "DeleteContent",
+    ];
+
+    pub fn name(&self) -> &'static str {
+        match self {
+            CopyEffect::Look => "Look",
+            CopyEffect::ChooseSource { .. } => "ChooseSource",
+            CopyEffect::StartCopy(_) => Self::NAMES[0],
+            CopyEffect::WatchCopy(_) => Self::NAMES[1],
+            CopyEffect::StopCopy(_) => Self::NAMES[2],
+            CopyEffect::DiscardPartial(_) => Self::NAMES[3],
+            CopyEffect::CheckContent(_) => "CheckContent",
+            CopyEffect::DeleteContent { .. } => Self::NAMES[4],
+        }
+    }
+}
+
+/// Lists the effects that are due.
+pub fn due(record: &CopyRecord, parameters: &CopyParameters, now: Timestamp) -> Vec<CopyEffect> {
+    let expired = expires_at(record, parameters).filter(|at| *at <= now);
+    let discards = record.leftovers.iter().map(|(nonce, source)| {
+        CopyEffect::DiscardPartial(Try {
+            source: source.clone(),
+            nonce: *nonce,
+        })
+    });
+    expired
+        .map(|_| CopyEffect::Look)
+        .into_iter()
+        .chain(of_phase(record, now))
+        .chain(discards)
+        .collect()
+}
+
+fn of_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
+    match &record.phase {
+        CopyPhase::Absent | CopyPhase::Ready { .. } => None,
+        CopyPhase::Waiting {
+            not_before, resume, ..
+        } => {
+            let ready = *not_before <= now && record.leftovers.len() < MAX_LEFTOVERS;
+            (ready && record.is_needed()).then(|| CopyEffect::ChooseSource {
+                excluded: record.trouble.excluded.clone(),
+                resume: resume.clone(),
+            })
+        }
+        CopyPhase::Copying {
+            order,
+            started: false,
+            ..
+        } => Some(CopyEffect::StartCopy(order.clone())),
+        CopyPhase::Copying {
+            order,
+            started: true,
+            ..
+        } => Some(CopyEffect::WatchCopy(order.clone())),
+        CopyPhase::Stopping { order, .. } => Some(CopyEffect::StopCopy(order.clone())),
+        // A try that still runs would put back what was deleted or found missing.
+        CopyPhase::Deleting { .. } if !record.leftovers.is_empty() => None,
+        CopyPhase::Deleting { nonce, .. } if record.is_needed() && !deletes_needed() => {
+            Some(CopyEffect::CheckContent(*nonce))
+        }
+        CopyPhase::Deleting { nonce, .. } => Some(CopyEffect::DeleteContent {
+            digest: record.content.digest,
+            nonce: *nonce,
+        }),
+    }
+}
+
+/// Returns true if a planted bug deletes copies while they are needed.
+pub fn deletes_needed() -> bool {
+    bug(Bug::DeleteOvertaken) || bug(Bug::DeleteNeeded)
+}
+
+/// Returns the time when something becomes due by the clock alone.
+pub fn next_wake(
+    record: &CopyRecord,
+    parameters: &CopyParameters,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let retry = match &record.phase {
+        CopyPhase::Waiting { not_before, .. } if record.is_needed() => Some(*not_before),
+        _ => None,
+    };
+    retry
+        .into_iter()
+        .chain(expires_at(record, parameters))
+        .filter(|wake| now < *wake)
+        .min()
+}

@@ -1,0 +1,209 @@
+//! The effect of an event on a copy's record.
+
+use std::sync::Arc;
+
+use crate::transfer::copy_event::{CopyEvent, CopyEventKind, TryBlame};
+use crate::transfer::copy_state::{CopyPhase, CopyRecord, CopyTrouble, Nonce, Try, Usage};
+use crate::units::Timestamp;
+
+/// Applies an event. Total: an event in the journal is never refused.
+pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
+    let at = event.at;
+    match &event.what {
+        CopyEventKind::CopyNeeded => {
+            record.usage = Usage::Needed;
+            if record.phase == CopyPhase::Absent {
+                want_anew(record, at);
+            }
+        }
+        CopyEventKind::CopyReleased => record.usage = Usage::Unneeded { since: at },
+        CopyEventKind::CopyOrdered(order) => begin(record, order, at),
+        CopyEventKind::SourceMissing {
+            hopeless,
+            detail,
+            retry_at,
+        } => {
+            note(&mut record.trouble, detail);
+            let resume = record.current_try().cloned();
+            wait(record, resume, at, *retry_at, *hopeless);
+        }
+        CopyEventKind::CopyStarted => {
+            if let CopyPhase::Copying { started, .. } = &mut record.phase {
+                *started = true;
+            }
+        }
+        CopyEventKind::TryFailed {
+            blame,
+            detail,
+            retry_at,
+            give_up,
+        } => {
+            fail(record, *blame, detail);
+            let resume = record
+                .current_try()
+                .filter(|_| *blame == TryBlame::Process)
+                .cloned();
+            wait(record, resume, at, *retry_at, *give_up);
+        }
+        CopyEventKind::CopyStalled { detail } => {
+            note(&mut record.trouble, detail);
+            stop(record, at);
+        }
+        CopyEventKind::StopDecided => stop(record, at),
+        CopyEventKind::CopyStopped { retry_at } => {
+            let resume = record.current_try().cloned();
+            wait(record, resume, at, *retry_at, false);
+        }
+        CopyEventKind::CopyAbandoned => abandon(record, at),
+        CopyEventKind::PartialDiscarded { nonce } => {
+            record.leftovers.remove(nonce);
+        }
+        CopyEventKind::CopyCompleted => {
+            if let Some(nonce) = record.current_try().map(|order| order.nonce) {
+                complete(record, nonce, at);
+            }
+        }
+        CopyEventKind::CopyLost { .. } => {
+            leave_latest(record);
+            want_anew(record, at);
+        }
+        CopyEventKind::CopyDeleted => delete(record, at),
+        CopyEventKind::DeletionRevoked => revoke_deletion(record, at),
+        CopyEventKind::DeletionDecided => decide_deletion(record, at),
+    }
+}
+
+fn complete(record: &mut CopyRecord, nonce: Nonce, at: Timestamp) {
+    record.phase = CopyPhase::Ready { at, nonce };
+    record.trouble = CopyTrouble::default();
+}
+
+fn abandon(record: &mut CopyRecord, at: Timestamp) {
+    leave_partial(record);
+    match &record.latest {
+        None => forget(record),
+        Some(latest) => {
+            record.phase = CopyPhase::Deleting {
+                since: at,
+                nonce: latest.nonce,
+            }
+        }
+    }
+}
+
+/// Makes the copy absent. Earlier faults do not matter to a later need.
+fn forget(record: &mut CopyRecord) {
+    record.phase = CopyPhase::Absent;
+    record.trouble = CopyTrouble::default();
+}
+
+fn decide_deletion(record: &mut CopyRecord, at: Timestamp) {
+    if let CopyPhase::Ready { nonce, .. } = record.phase {
+        leave_latest(record);
+        record.phase = CopyPhase::Deleting { since: at, nonce };
+    }
+}
+
+fn revoke_deletion(record: &mut CopyRecord, at: Timestamp) {
+    if let CopyPhase::Deleting { nonce, .. } = record.phase {
+        complete(record, nonce, at);
+    }
+}
+
+fn delete(record: &mut CopyRecord, at: Timestamp) {
+    record.latest = None;
+    forget(record);
+    if record.is_needed() {
+        want_anew(record, at);
+    }
+}
+
+fn want_anew(record: &mut CopyRecord, at: Timestamp) {
+    record.trouble = CopyTrouble::default();
+    record.phase = CopyPhase::Waiting {
+        since: at,
+        not_before: at,
+        resume: None,
+        given_up: false,
+    };
+}
+
+/// Begins a try. One with another nonce replaces a try that could have been resumed.
+fn begin(record: &mut CopyRecord, order: &Try, at: Timestamp) {
+    if record.current_try() != Some(order) {
+        leave_partial(record);
+    }
+    record.latest = Some(order.clone());
+    record.phase = CopyPhase::Copying {
+        since: at,
+        order: order.clone(),
+        started: false,
+    };
+}
+
+fn note(trouble: &mut CopyTrouble, detail: &Arc<str>) {
+    trouble.tries = trouble.tries.saturating_add(1);
+    trouble.last_error = Some(detail.clone());
+    trouble.at_destination = false;
+}
+
+fn fail(record: &mut CopyRecord, blame: TryBlame, detail: &Arc<str>) {
+    note(&mut record.trouble, detail);
+    match blame {
+        TryBlame::Process => {}
+        TryBlame::Source => {
+            let site = record.current_try().map(|order| order.source.site.clone());
+            record.trouble.excluded.extend(site);
+            leave_partial(record);
+        }
+        TryBlame::Destination => {
+            record.trouble.destination = record.trouble.destination.saturating_add(1);
+            record.trouble.at_destination = true;
+            leave_partial(record);
+        }
+    }
+}
+
+/// Marks what cannot be resumed as data to discard.
+fn leave_partial(record: &mut CopyRecord) {
+    if let Some(order) = record.current_try().cloned() {
+        record.leftovers.insert(order.nonce, order.source);
+    }
+}
+
+/// Notes leftovers of the latest try: content from an earlier one was seen, so data of the latest
+/// may be left.
+fn leave_latest(record: &mut CopyRecord) {
+    if let Some(latest) = record.latest.clone() {
+        record.leftovers.insert(latest.nonce, latest.source);
+    }
+}
+
+fn stop(record: &mut CopyRecord, at: Timestamp) {
+    if let CopyPhase::Copying { order, .. } = &record.phase {
+        record.phase = CopyPhase::Stopping {
+            since: at,
+            order: order.clone(),
+        };
+    }
+}
+
+/// Waits for the next try. A copy that is given up begins afresh then, its faults forgiven.
+fn wait(
+    record: &mut CopyRecord,
+    resume: Option<Try>,
+    at: Timestamp,
+    not_before: Timestamp,
+    given_up: bool,
+) {
+    if given_up {
+        record.trouble.destination = 0;
+        record.trouble.excluded.clear();
+    }
+    record.phase = CopyPhase::Waiting {
+        since: at,
+        not_before,
+        resume,
+        given_up,
+    };
+}

@@ -1,0 +1,435 @@
+//! A copy against a site that loses, repeats and delays what is said: whatever
+//! happens, nothing is left at the site without a record, and it comes to rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::transfer::copy_event::CopyEventKind;
+
+/// What is at the site.
+#[derive(Debug, Clone, Default)]
+struct Site {
+    content: bool,
+    tries: BTreeMap<Nonce, Data>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Data {
+    Running,
+    Stopped,
+    Failed(TryBlame),
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Need,
+    Release,
+    Forward(u64),
+    Back(u64),
+    /// Performs one of the due effects.
+    Perform {
+        which: prop::sample::Index,
+        reply: Reply,
+    },
+    /// Something said before is said again.
+    Repeat(prop::sample::Index),
+    /// The site loses content that was ready, and says so when asked.
+    Lose,
+    /// A process at the site ends.
+    End {
+        which: prop::sample::Index,
+        how: End,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Reply {
+    Arrives,
+    Lost,
+    /// The order did not get there, and we know it.
+    NotDone,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Completes,
+    Fails(TryBlame),
+}
+
+struct CopyWorld {
+    bench: Bench,
+    site: Site,
+    said: Vec<CopyCommand>,
+    drawn: u64,
+}
+
+impl CopyWorld {
+    fn new() -> Self {
+        Self {
+            bench: Bench::new(),
+            site: Site::default(),
+            said: Vec::new(),
+            drawn: 0,
+        }
+    }
+
+    fn say(&mut self, command: CopyCommand) {
+        self.said.push(command.clone());
+        let _ = self.bench.tell(command);
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Need => self.say(CopyCommand::Need),
+            Step::Release => self.say(CopyCommand::NoLongerNeeded),
+            Step::Forward(ms) => self.bench.now.0 += ms,
+            Step::Back(ms) => self.bench.now = self.bench.now - DurationMs(*ms),
+            Step::Perform { which, reply } => {
+                let due = self.bench.due();
+                if !due.is_empty() {
+                    self.perform(which.get(&due).clone(), *reply);
+                }
+            }
+            Step::Lose => {
+                if let CopyPhase::Ready { nonce, .. } = self.bench.record.phase {
+                    self.site.content = false;
+                    self.say(CopyCommand::FoundMissing { nonce });
+                }
+            }
+            Step::Repeat(which) => {
+                let old: Vec<_> = self.said.iter().filter(|c| is_reply(c)).cloned().collect();
+                if !old.is_empty() {
+                    let _ = self.bench.tell(which.get(&old).clone());
+                }
+            }
+            Step::End { which, how } => {
+                let running =
+                    |(nonce, data): (&Nonce, &Data)| (*data == Data::Running).then_some(*nonce);
+                let running: Vec<_> = self.site.tries.iter().filter_map(running).collect();
+                if !running.is_empty() {
+                    self.end(*which.get(&running), *how);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, nonce: Nonce, how: End) {
+        match how {
+            End::Fails(blame) => drop(self.site.tries.insert(nonce, Data::Failed(blame))),
+            End::Completes => {
+                self.site.content = true;
+                self.site.tries.remove(&nonce);
+            }
+        }
+    }
+
+    fn perform(&mut self, effect: CopyEffect, reply: Reply) {
+        if reply == Reply::NotDone {
+            if let CopyEffect::StartCopy(order) = effect {
+                let answer = StartAnswer::Refused("no room".into());
+                self.say(CopyCommand::StartAnswered {
+                    nonce: order.nonce,
+                    answer,
+                });
+            }
+            return;
+        }
+        let command = match effect {
+            CopyEffect::Look => CopyCommand::Look,
+            CopyEffect::ChooseSource { excluded, .. } => self.choose(&excluded),
+            CopyEffect::StartCopy(Try { nonce, .. }) => {
+                if !self.site.content {
+                    self.site.tries.insert(nonce, Data::Running);
+                }
+                CopyCommand::StartAnswered {
+                    nonce,
+                    answer: StartAnswer::Taken,
+                }
+            }
+            CopyEffect::WatchCopy(Try { nonce, .. }) => CopyCommand::Observed {
+                nonce,
+                seen: self.look_at(nonce),
+            },
+            CopyEffect::StopCopy(Try { nonce, .. }) => {
+                self.site
+                    .tries
+                    .entry(nonce)
+                    .and_modify(|data| *data = Data::Stopped);
+                CopyCommand::StopConfirmed { nonce }
+            }
+            CopyEffect::DiscardPartial(Try { nonce, .. }) => {
+                self.site.tries.remove(&nonce);
+                CopyCommand::DiscardConfirmed { nonce }
+            }
+            CopyEffect::CheckContent(nonce) if self.site.content => {
+                CopyCommand::FoundThere { nonce }
+            }
+            CopyEffect::CheckContent(nonce) => CopyCommand::FoundMissing { nonce },
+            CopyEffect::DeleteContent { nonce, .. } => {
+                self.site.content = false;
+                CopyCommand::DeleteConfirmed { nonce }
+            }
+        };
+        if reply == Reply::Arrives {
+            self.say(command);
+        }
+    }
+
+    fn choose(&mut self, excluded: &BTreeSet<SiteName>) -> CopyCommand {
+        self.drawn += 1;
+        let sites = ["leiden", "utrecht"].map(source);
+        match sites
+            .into_iter()
+            .find(|source| !excluded.contains(&source.site))
+        {
+            Some(source) => CopyCommand::Begin {
+                source,
+                nonce: Nonce(self.drawn),
+            },
+            None => CopyCommand::NoSource {
+                hopeless: true,
+                detail: "all failed".into(),
+            },
+        }
+    }
+
+    fn look_at(&self, nonce: Nonce) -> SeenCopy {
+        match self.site.tries.get(&nonce) {
+            _ if self.site.content => SeenCopy::Complete,
+            None | Some(Data::Stopped) => SeenCopy::Absent,
+            // Stands still now and then.
+            Some(Data::Running) => SeenCopy::Running {
+                unchanged_for: DurationMs(self.bench.now.0 % 7 * 20_000),
+            },
+            Some(Data::Failed(blame)) => SeenCopy::Failed {
+                blame: *blame,
+                detail: "broke".into(),
+            },
+        }
+    }
+
+    fn check(&self) {
+        let record = &self.bench.record;
+        let traces = self.site.content || !self.site.tries.is_empty();
+        assert!(
+            !(traces && record.is_gone()),
+            "left behind: {:?}",
+            self.site
+        );
+        for nonce in self.site.tries.keys() {
+            let latest = record
+                .latest
+                .as_ref()
+                .is_some_and(|order| order.nonce == *nonce);
+            let known = latest || record.leftovers.contains_key(nonce);
+            assert!(known, "nobody will discard {nonce}: {record:?}");
+        }
+        assert!(
+            self.site.content || !record.is_ready(),
+            "ready, but not there"
+        );
+        assert_eq!(record.is_gone(), record == &Bench::new().record.at(record));
+    }
+
+    /// Everything works from now on, until nothing is left to do.
+    fn settle(&mut self) {
+        for _ in 0..500 {
+            let running: Vec<_> = self
+                .site
+                .tries
+                .iter()
+                .filter(|(_, d)| **d == Data::Running)
+                .map(|(n, _)| *n)
+                .collect();
+            running
+                .into_iter()
+                .for_each(|nonce| self.end(nonce, End::Completes));
+            match (self.bench.due().first().cloned(), self.bench.next_wake()) {
+                (Some(effect), _) => self.perform(effect, Reply::Arrives),
+                (None, Some(wake)) => self.bench.now = wake,
+                (None, None) => return,
+            }
+            self.check();
+        }
+        panic!(
+            "does not come to rest: {:?} {:?}",
+            self.bench.record,
+            self.bench.due()
+        );
+    }
+}
+
+impl CopyRecord {
+    /// An absent copy that was last needed when `other` was.
+    fn at(self, other: &CopyRecord) -> Self {
+        Self {
+            usage: other.usage,
+            ..self
+        }
+    }
+}
+
+/// What a site says; needs come from records, which do not repeat themselves.
+/// Replies that may come again. One that says that content is there holds for the moment
+/// only: shells make one call at a time, so that none is late.
+fn is_reply(command: &CopyCommand) -> bool {
+    !matches!(
+        command,
+        CopyCommand::Need
+            | CopyCommand::NoLongerNeeded
+            | CopyCommand::Begin { .. }
+            | CopyCommand::FoundThere { .. }
+    )
+}
+
+fn blames() -> impl Strategy<Value = TryBlame> {
+    prop_oneof![
+        Just(TryBlame::Source),
+        Just(TryBlame::Destination),
+        Just(TryBlame::Process)
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let replies =
+        prop_oneof![6 => Just(Reply::Arrives), 1 => Just(Reply::Lost), 1 => Just(Reply::NotDone)];
+    let ends = prop_oneof![Just(End::Completes), blames().prop_map(End::Fails)];
+    let step = prop_oneof![
+        2 => Just(Step::Need),
+        2 => Just(Step::Release),
+        4 => (0_u64..700_000).prop_map(Step::Forward),
+        1 => (0_u64..3_600_000).prop_map(Step::Back),
+        12 => (any::<prop::sample::Index>(), replies)
+            .prop_map(|(which, reply)| Step::Perform { which, reply }),
+        2 => any::<prop::sample::Index>().prop_map(Step::Repeat),
+        1 => Just(Step::Lose),
+        3 => (any::<prop::sample::Index>(), ends).prop_map(|(which, how)| Step::End { which, how }),
+    ];
+    prop::collection::vec(step, 0..150)
+}
+
+/// What has to be recorded before an effect may cease to be due.
+fn settles(effect: &CopyEffect, what: &CopyEventKind) -> bool {
+    match effect {
+        CopyEffect::Look => matches!(
+            what,
+            CopyEventKind::CopyNeeded
+                | CopyEventKind::StopDecided
+                | CopyEventKind::CopyAbandoned
+                | CopyEventKind::DeletionDecided
+                | CopyEventKind::TryFailed { .. }
+                | CopyEventKind::CopyCompleted
+                | CopyEventKind::CopyStalled { .. }
+                | CopyEventKind::CopyLost { .. }
+        ),
+        CopyEffect::ChooseSource { .. } => matches!(
+            what,
+            CopyEventKind::CopyOrdered(_)
+                | CopyEventKind::SourceMissing { .. }
+                | CopyEventKind::CopyReleased
+        ),
+        CopyEffect::StartCopy(_) => matches!(
+            what,
+            CopyEventKind::CopyStarted
+                | CopyEventKind::TryFailed { .. }
+                | CopyEventKind::CopyCompleted
+                | CopyEventKind::StopDecided
+        ),
+        CopyEffect::WatchCopy(_) => matches!(
+            what,
+            CopyEventKind::TryFailed { .. }
+                | CopyEventKind::CopyCompleted
+                | CopyEventKind::CopyStalled { .. }
+                | CopyEventKind::StopDecided
+        ),
+        CopyEffect::StopCopy(_) => {
+            matches!(
+                what,
+                CopyEventKind::CopyStopped { .. } | CopyEventKind::CopyCompleted
+            )
+        }
+        CopyEffect::DiscardPartial(order) => {
+            matches!(what, CopyEventKind::PartialDiscarded { nonce } if *nonce == order.nonce)
+        }
+        CopyEffect::CheckContent(_) => matches!(
+            what,
+            CopyEventKind::DeletionRevoked
+                | CopyEventKind::CopyDeleted
+                | CopyEventKind::CopyReleased
+        ),
+        CopyEffect::DeleteContent { .. } => {
+            matches!(what, CopyEventKind::CopyDeleted | CopyEventKind::CopyNeeded)
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_left_at_a_site_without_a_record(steps in steps()) {
+        let mut world = CopyWorld::new();
+        for step in &steps {
+            world.step(step);
+            world.check();
+        }
+    }
+
+    #[test]
+    fn a_copy_that_is_needed_is_there_in_the_end_and_gone_once_it_is_not(steps in steps()) {
+        let mut world = CopyWorld::new();
+        steps.iter().for_each(|step| world.step(step));
+        world.say(CopyCommand::Need);
+        world.settle();
+        prop_assert!(world.bench.record.is_ready(), "{:?}", world.bench.record);
+        world.say(CopyCommand::NoLongerNeeded);
+        world.settle();
+        prop_assert!(world.bench.record.is_gone(), "{:?}", world.bench.record);
+        prop_assert!(!world.site.content && world.site.tries.is_empty(), "{:?}", world.site);
+    }
+
+    #[test]
+    fn the_record_equals_its_journal(steps in steps()) {
+        let mut world = CopyWorld::new();
+        steps.iter().for_each(|step| world.step(step));
+        let mut replayed = Bench::new().record;
+        world.bench.journal.iter().for_each(|event| CopyMachine::evolve(&mut replayed, event));
+        prop_assert_eq!(replayed, world.bench.record);
+    }
+
+    #[test]
+    fn an_effect_stays_due_until_its_outcome_is_recorded(steps in steps()) {
+        let mut world = CopyWorld::new();
+        for step in &steps {
+            let before = world.bench.due();
+            let seen = world.bench.journal.len();
+            world.step(step);
+            if matches!(step, Step::Back(_)) {
+                continue;
+            }
+            let after = world.bench.due();
+            let new = &world.bench.journal[seen..];
+            for effect in before.iter().filter(|effect| !after.contains(effect)) {
+                let settled = new.iter().any(|event| settles(effect, &event.what));
+                prop_assert!(settled, "{:?} vanished after {:?}", effect, new);
+            }
+        }
+    }
+
+    #[test]
+    fn repeating_what_a_site_said_changes_nothing(steps in steps()) {
+        let mut world = CopyWorld::new();
+        for step in &steps {
+            let said = world.said.len();
+            world.step(step);
+            let Some(command) = world.said.get(said).cloned() else { continue };
+            // A look after a look may find the next thing that is due.
+            if is_reply(&command) && command != CopyCommand::Look {
+                let before = world.bench.record.clone();
+                let again = world.bench.tell(command.clone()).unwrap_or_default();
+                prop_assert!(again.is_empty(), "{:?} gave {:?}", command, again);
+                prop_assert_eq!(&before, &world.bench.record);
+            }
+        }
+    }
+}

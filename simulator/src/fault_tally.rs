@@ -1,0 +1,26 @@
+//! Counts of faults that had an effect, by kind and by step of the protocol.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::fault_kinds::FaultKind;
+use crate::world::site_faults::{StruckFault, count};
+
+/// A shared count of the injected faults that had an effect.
+#[derive(Debug, Default)]
+pub struct StrikeTally(Mutex<StruckFault>);
+
+impl StrikeTally {
+    /// Counts one fault.
+    pub fn count(&self, kind: FaultKind, step: &'static str) {
+        count(&mut self.lock(), kind, step);
+    }
+
+    /// Returns the counts so far.
+    pub fn struck(&self) -> StruckFault {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, StruckFault> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,93 @@
+//! The reservations that jobs had confirmed in a run, including those that were replaced by others.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
+use cospan_domain::job::job_event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_state::Job;
+use cospan_domain::placed::Placement;
+use cospan_domain::units::Timestamp;
+
+/// A confirmed reservation of a component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComponentBooking {
+    pub job: JobId,
+    pub component: ComponentIndex,
+    pub site: SiteName,
+    pub processors: u32,
+    /// Start of the reservation.
+    pub from: Timestamp,
+    /// End of the reservation.
+    pub to: Timestamp,
+    /// Time of the confirmation.
+    pub made: Timestamp,
+    /// Time at which it was cancelled without having served its job: another reservation replaced
+    /// it, or its round was aborted.
+    pub left: Option<Timestamp>,
+}
+
+/// All reservations of a run, and how often one replaced another.
+#[derive(Debug, Clone, Default)]
+pub struct BookingLog {
+    all: Vec<ComponentBooking>,
+    /// Indices of the reservations that each job has now.
+    present: BTreeMap<JobId, Vec<usize>>,
+    moves: u64,
+}
+
+impl BookingLog {
+    /// Records the events of a job; `job` is its state after them.
+    pub(crate) fn note(&mut self, job: &Job, events: &[JobEvent]) {
+        for event in events {
+            match &event.what {
+                JobEventKind::JobPlaced { placements, .. } => {
+                    self.leave(job.id, event.at);
+                    self.add(job, placements, event.at);
+                }
+                JobEventKind::RoundAborted { .. } => self.leave(job.id, event.at),
+                JobEventKind::ReservationMoved => self.moves += 1,
+                _ => {}
+            }
+        }
+        if job.is_final() {
+            self.present.remove(&job.id);
+        }
+    }
+
+    fn add(&mut self, job: &Job, placements: &[Placement], made: Timestamp) {
+        for (index, placement) in (0..).map(ComponentIndex).zip(placements) {
+            let Some(promised) = placement.acquisition.promised() else {
+                continue;
+            };
+            self.present.entry(job.id).or_default().push(self.all.len());
+            self.all.push(ComponentBooking {
+                job: job.id,
+                component: index,
+                site: placement.site.clone(),
+                processors: job.processors_of(index),
+                from: promised.from,
+                to: promised.to,
+                made,
+                left: None,
+            });
+        }
+    }
+
+    fn leave(&mut self, job: JobId, at: Timestamp) {
+        for place in self.present.remove(&job).unwrap_or_default() {
+            if let Some(booking) = self.all.get_mut(place) {
+                booking.left = Some(at);
+            }
+        }
+    }
+
+    /// Returns how often one reservation replaced another.
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// Returns all reservations, in the order of their confirmations.
+    pub fn all(&self) -> &[ComponentBooking] {
+        &self.all
+    }
+}

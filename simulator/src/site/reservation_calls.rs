@@ -1,0 +1,92 @@
+//! Reservations at a simulated site, as its callers see them.
+
+use async_trait::async_trait;
+use cospan_domain::reservation::{ReservationAnswer, ReservationTag, Span};
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::{
+    CallKind, FreeSlot, ReservationSeen, Reservations, ReservationsByTag, SiteError,
+    TaggedReservationRequest,
+};
+
+use super::SimulatedSite;
+use crate::call_faults::CallFate;
+use crate::fault_kinds::FaultKind;
+use crate::world::World;
+
+const CALL: CallKind = CallKind::Reserve;
+/// Longest time by which a wrong start is later than requested.
+const WRONG_BY: DurationMs = DurationMs(7_200_000);
+
+impl SimulatedSite {
+    /// Returns the request as the site understands it: with another window if the fate says so.
+    fn misunderstood(fate: CallFate, order: &TaggedReservationRequest) -> TaggedReservationRequest {
+        let mut order = order.clone();
+        if fate.fault == Some(FaultKind::WrongStart) {
+            let length = order
+                .request
+                .window
+                .latest
+                .since(order.request.window.earliest);
+            let later = DurationMs(length.0 + 1 + fate.dice % WRONG_BY.0);
+            order.request.window = order.request.window.later_by(later);
+        }
+        order
+    }
+}
+
+#[async_trait]
+impl Reservations for SimulatedSite {
+    async fn request(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<ReservationAnswer, SiteError> {
+        let fate = self.call_faults.draw();
+        let order = Self::misunderstood(fate, order);
+        self.meet(fate, CALL, None, move |world: &mut World, site| {
+            world.reserve(site, &order)
+        })
+        .await
+    }
+
+    async fn modify(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<Option<ReservationAnswer>, SiteError> {
+        let fate = self.call_faults.draw();
+        let order = Self::misunderstood(fate, order);
+        self.meet(fate, CALL, None, move |world: &mut World, site| {
+            world.modify_lease(site, &order)
+        })
+        .await
+    }
+
+    async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
+        self.call(CALL, move |world, site| {
+            world.renew_lease(site, tag, keep_for)
+        })
+        .await
+    }
+
+    async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        self.call(CALL, move |world, site| world.confirm_lease(site, tag))
+            .await
+    }
+
+    async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        self.call(CALL, move |world, site| world.release_lease(site, tag))
+            .await
+    }
+
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+        Ok(self.list().await?.remove(&tag))
+    }
+
+    async fn list(&self) -> Result<ReservationsByTag, SiteError> {
+        self.call(CALL, |world, site| world.list_leases(site)).await
+    }
+
+    async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
+        self.call(CALL, move |world, site| world.free_slots(site, span, most))
+            .await
+    }
+}

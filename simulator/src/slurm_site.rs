@@ -1,0 +1,214 @@
+//! A simulated site that is driven by the real adapter of Slurm: its commands and its wrappers'
+//! files are answered from the world, and its calls are carried like those of other sites. Files of
+//! the site bypass the adapter: in this world they have no bytes.
+
+mod request;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cospan_domain::ids::{AttemptTag, Digest, HostName, LrmId, SiteName};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, DurationUs};
+use cospan_sites::exec::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, Work};
+use cospan_sites::port::{
+    Attempts, CallKind, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision,
+    GateState, Inspected, Readable, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest,
+    Submitted, TagLookup,
+};
+use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
+
+use super::fault_kinds::FaultKind;
+use super::site::SimulatedSite;
+use crate::world::World;
+use crate::world::slurm_output::ROOT;
+use request::SlurmRequest;
+
+/// A simulated site behind the adapter of Slurm.
+pub(super) struct SlurmCluster {
+    plain: SimulatedSite,
+    slurm: SlurmSite,
+}
+
+impl SlurmCluster {
+    /// Builds the site as the adapter sees it.
+    ///
+    /// # Errors
+    /// Fails if the adapter rejects its configuration.
+    pub(super) fn new(plain: SimulatedSite) -> Result<Self, SiteError> {
+        let told = plain.world.read(|world| world.describe(plain.index));
+        // The agent copies nothing here.
+        let agent = vec!["/nowhere/agent".into()];
+        let total = Resources::processors(told.total.processors);
+        let mut config = SlurmConfig::new(plain.name.clone(), PathBuf::from(ROOT), total, agent);
+        config.labels = told.labels;
+        config.queues = told.capabilities.queues;
+        let slurm = SlurmSite::remote(config, Arc::new(SimulatedExec(plain.clone())))?;
+        Ok(Self { plain, slurm })
+    }
+}
+
+/// Runs in the world what the adapter asks for.
+struct SimulatedExec(SimulatedSite);
+
+impl fmt::Debug for SimulatedExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SimulatedExec").field(&self.0.name).finish()
+    }
+}
+
+fn failed(error: SiteError) -> Result<String, ExecError> {
+    let (kind, why) = match error {
+        SiteError::Refused(why) | SiteError::Unfit(why) => ("refused", why),
+        SiteError::SiteFull(why) => ("full", why),
+        SiteError::OutOfOrder(why) => ("broken", why),
+        SiteError::NotSent(why) => return Err(ExecError::NotStarted(why)),
+        SiteError::LockedOut(why) => return Err(ExecError::LockedOut(why)),
+        SiteError::OutcomeUnknown(why) => return Err(ExecError::PerhapsDone(why)),
+    };
+    Ok(format!("fail {kind} {why}\n"))
+}
+
+impl SimulatedExec {
+    async fn answer(&self, asked: SlurmRequest) -> Result<String, SiteError> {
+        let fate = self.0.call_faults.draw();
+        let call = asked.verb.call();
+        let pretended = asked.verb.pretended();
+        let idle = self.wrong_idle(fate.fault, fate.dice, call);
+        let kill_switch = self.0.kill_switch.clone();
+        self.0
+            .meet(fate, call, pretended, move |world: &mut World, site| {
+                asked.carry_out(world, site, idle, &kill_switch)
+            })
+            .await
+    }
+
+    /// Returns a wrong number of idle processors if the fault says so.
+    fn wrong_idle(&self, fault: Option<FaultKind>, dice: u64, call: CallKind) -> Option<u32> {
+        let site = self.0.index.index();
+        let (total, idle) = self.0.world.read(|world| {
+            let cluster = &world.sites()[site];
+            (cluster.processors(), cluster.spare_processors())
+        });
+        let wrong = (dice % u64::from(total + 1)) as u32;
+        let strikes =
+            fault == Some(FaultKind::WrongIdle) && call == CallKind::Status && idle != Some(wrong);
+        strikes.then(|| {
+            self.0.call_faults.note(FaultKind::WrongIdle, call.as_str());
+            wrong
+        })
+    }
+}
+
+#[async_trait]
+impl Exec for SimulatedExec {
+    async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
+        let Work::Script { words, .. } = &command.work else {
+            return Err(ExecError::NotStarted("there is no such program".to_owned()));
+        };
+        let asked = SlurmRequest::read(words, &command.input).map_err(ExecError::NotStarted)?;
+        let stdout = match self.answer(asked).await {
+            Ok(answer) => answer + "done\n",
+            Err(error) => failed(error)?,
+        };
+        Ok(CommandOutput {
+            ended: CommandExit::Code(0),
+            stdout: stdout.into_bytes(),
+            stderr: Vec::new(),
+        })
+    }
+}
+
+#[async_trait]
+impl Attempts for SlurmCluster {
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
+        self.slurm.status(tags).await
+    }
+
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+        self.slurm.submit(order).await
+    }
+
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
+        self.slurm.find_by_tag(tag).await
+    }
+
+    async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+        self.slurm.cancel(tag, lrm_id).await
+    }
+
+    async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
+        self.slurm.withdraw(tag, lrm_id).await
+    }
+
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
+        self.slurm.remove_attempt(tag).await
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
+        self.slurm.list_attempts().await
+    }
+}
+
+#[async_trait]
+impl Gate for SlurmCluster {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
+        self.slurm.decide_gate(tag, decision).await
+    }
+}
+
+#[async_trait]
+impl Files for SlurmCluster {
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        self.plain.inspect(place).await
+    }
+
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
+        self.plain.start_copy(order).await
+    }
+
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
+        self.plain.copy_status(order).await
+    }
+
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
+        self.plain.stop_copy(order, discard).await
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        self.plain.has_content(digest).await
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.plain.delete_content(digest).await
+    }
+
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
+        self.plain.read(what, offset, limit).await
+    }
+}
+
+#[async_trait]
+impl Site for SlurmCluster {
+    fn name(&self) -> &SiteName {
+        self.plain.name()
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.plain.changes()
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.slurm.describe().await
+    }
+
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.plain.round_trip(to).await
+    }
+}

@@ -1,0 +1,411 @@
+//! Reservations at a simulated site: kept by the site itself, and enforced.
+//!
+//! A site that grants reservations starts an attempt of ours at once, or refuses it. It starts
+//! local users who break no reservation ([`super::waiting_local_users`]). The free processors are computed for
+//! each question, from what runs, what is reserved, and who waits and may not be delayed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_domain::ids::AttemptTag;
+use cospan_domain::reservation::{
+    IdleDrop, Reservation, ReservationAnswer, ReservationLedger, ReservationTag, Span, Timeline,
+    ebbs,
+};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{
+    FreeSlot, ReservationSeen, ReservationsByTag, SiteError, SubmitRequest,
+    TaggedReservationRequest,
+};
+
+use super::World;
+use super::agenda::SiteIndex;
+use super::attempt::asked;
+use super::world_site::{Occupant, SimulatedCluster};
+use crate::fault_kinds::FaultKind;
+
+/// Time that nodes which are down are assumed to stay so.
+const DOWN: DurationMs = DurationMs(3_600_000);
+/// Time from now to the assumed end of a job that runs past its estimate.
+const OVERRUN: DurationMs = DurationMs(60_000);
+
+/// The reservations of a site.
+#[derive(Debug, Default)]
+pub(super) struct SimulatedLeases {
+    kept: BTreeMap<ReservationTag, Reservation>,
+    /// Reservations that it lost without a word.
+    lost: Vec<ReservationTag>,
+    /// Reservations that were cancelled on request.
+    released: BTreeSet<ReservationTag>,
+}
+
+/// All reservations of a site, with what is free beside them.
+type Book = ReservationLedger<ReservationTag>;
+
+fn unfit() -> SiteError {
+    SiteError::Unfit("it grants no reservations".into())
+}
+
+impl SimulatedCluster {
+    /// Returns true if it grants reservations.
+    pub fn grants(&self) -> bool {
+        self.leases.is_some()
+    }
+
+    /// Lists the reservations that it has now.
+    pub fn leases(&self) -> impl Iterator<Item = (&ReservationTag, &Reservation)> {
+        self.leases.iter().flat_map(|leases| &leases.kept)
+    }
+
+    /// Returns the idle processors that are not reserved at this moment.
+    pub(super) fn idle(&self, now: Timestamp) -> u32 {
+        let begun = self
+            .leases()
+            .filter(|(_, lease)| lease.span.from <= now && now < lease.span.to);
+        let kept = begun.map(|(tag, lease)| {
+            lease
+                .amounts
+                .whole_processors()
+                .saturating_sub(self.used_of(*tag))
+        });
+        self.batch.idle().saturating_sub(kept.sum())
+    }
+
+    /// Returns how the idle processors decrease as reservations begin.
+    pub(super) fn ebbs(&mut self, now: Timestamp) -> Vec<IdleDrop> {
+        if self.leases().next().is_none() {
+            return Vec::new();
+        }
+        let idle = Resources::processors(self.idle(now));
+        self.book(now)
+            .map(|book| ebbs(book.timeline(), &idle, now))
+            .unwrap_or_default()
+    }
+
+    /// Returns true if it lost this reservation without a word.
+    pub fn has_lost(&self, tag: ReservationTag) -> bool {
+        self.leases
+            .as_ref()
+            .is_some_and(|leases| leases.lost.contains(&tag))
+    }
+
+    /// Returns true if this reservation was ever cancelled on request.
+    pub fn has_released(&self, tag: ReservationTag) -> bool {
+        self.leases
+            .as_ref()
+            .is_some_and(|leases| leases.released.contains(&tag))
+    }
+
+    fn book(&mut self, now: Timestamp) -> Result<Book, SiteError> {
+        let leases = self.leases.as_mut().ok_or_else(unfit)?;
+        leases.kept.retain(|_, lease| !is_over(lease, now));
+        self.booked(now)
+    }
+
+    /// Returns the reservations as they are, including those that are over.
+    fn booked(&self, now: Timestamp) -> Result<Book, SiteError> {
+        let leases = self.leases.as_ref().ok_or_else(unfit)?;
+        let mut beside = self.beside_what_runs(now).ok_or_else(unfit)?;
+        for (span, need) in self.places_of_waiting(now) {
+            beside.book(span, &need);
+        }
+        let mut book = Book::new(beside);
+        let live = leases.kept.iter().filter(|(_, lease)| !is_over(lease, now));
+        live.for_each(|(tag, lease)| book.restore(*tag, *lease));
+        Ok(book)
+    }
+
+    /// Returns what is free when, beside what runs outside of reservations.
+    fn beside_what_runs(&self, now: Timestamp) -> Option<Timeline> {
+        let timeline = Timeline::new(now, &Resources::processors(self.processors)).ok()?;
+        Some(timeline_less(timeline, &self.taken_until(now), now))
+    }
+
+    /// Returns what is free when, beside reservations and what runs outside of them.
+    pub(super) fn free_of_promises(&self, now: Timestamp) -> Option<Timeline> {
+        let mut free = self.beside_what_runs(now)?;
+        let live = self.leases().filter(|(_, lease)| !is_over(lease, now));
+        live.for_each(|(_, lease)| free.book(lease.span, &lease.amounts));
+        Some(free)
+    }
+
+    /// Returns the processors that are neither used nor reserved for `length` from now.
+    pub(super) fn free_for(&self, length: DurationMs, now: Timestamp) -> u32 {
+        let free = |book: Book| book.timeline().least_free(Span::new(now, now + length));
+        self.booked(now)
+            .map_or(0, |book| free(book).whole_processors())
+    }
+
+    /// Lists what runs outside of reservations, and what is down, each with its end.
+    fn taken_until(&self, now: Timestamp) -> Vec<(u32, Timestamp)> {
+        let mut taken = Vec::new();
+        for (job, occupant) in &self.occupants {
+            let since = self.batch.running_since(*job).unwrap_or(now);
+            let (processors, until) = match occupant {
+                Occupant::Local {
+                    said, processors, ..
+                } => (*processors, since + *said),
+                Occupant::Ours(tag) => match self.attempts.get(tag) {
+                    Some(attempt) if self.is_under_lease(*tag) => (0, attempt.submitted_at),
+                    Some(attempt) => (attempt.processors, since + attempt.asked),
+                    None => (0, now),
+                },
+            };
+            taken.push((processors, until.max(now + OVERRUN)));
+        }
+        let down = self.processors - self.batch.used() - self.batch.idle();
+        taken.push((down, now + DOWN));
+        taken
+    }
+
+    fn is_under_lease(&self, tag: AttemptTag) -> bool {
+        let lease = self.attempts.get(&tag).and_then(|attempt| attempt.lease);
+        lease.is_some_and(|lease| {
+            self.leases
+                .as_ref()
+                .is_some_and(|leases| leases.kept.contains_key(&lease))
+        })
+    }
+
+    /// Returns the processors that live attempts use of a reservation.
+    fn used_of(&self, lease: ReservationTag) -> u32 {
+        let under = self.attempts.values();
+        let under = under.filter(|attempt| attempt.lease == Some(lease) && attempt.is_live());
+        under.map(|attempt| attempt.processors).sum()
+    }
+
+    /// Runs `work` on the reservations of a site, and keeps the result for one of them.
+    fn with_lease<T>(
+        &mut self,
+        tag: ReservationTag,
+        now: Timestamp,
+        work: impl FnOnce(&mut Book) -> T,
+    ) -> Result<T, SiteError> {
+        let mut book = self.book(now)?;
+        let result = work(&mut book);
+        let after = book.find(&tag).copied();
+        if let Some(leases) = &mut self.leases {
+            match after {
+                Some(lease) => drop(leases.kept.insert(tag, lease)),
+                None => drop(leases.kept.remove(&tag)),
+            }
+        }
+        Ok(result)
+    }
+
+    fn is_free(&mut self, processors: u32, length: DurationMs, now: Timestamp) -> bool {
+        let span = Span::new(now, now + length);
+        self.book(now).is_ok_and(|book| {
+            let need = book.timeline().amounts(&Resources::processors(processors));
+            need.is_ok_and(|need| book.timeline().is_free(span, &need))
+        })
+    }
+
+    /// Checks that an attempt may be accepted: under its reservation, or where it breaks none.
+    pub(super) fn keeps_promises(
+        &mut self,
+        order: &SubmitRequest,
+        now: Timestamp,
+    ) -> Result<(), SiteError> {
+        let processors = order.resources.processors;
+        let length = asked(order);
+        match order.reservation {
+            Some(_) if !self.grants() => Err(unfit()),
+            None if !self.grants() => Ok(()),
+            Some(tag) => self.under(tag, order, now),
+            None => {
+                if self.batch.idle() >= processors && self.is_free(processors, length, now) {
+                    Ok(())
+                } else {
+                    Err(SiteError::SiteFull(
+                        "it is taken, or promised to others".into(),
+                    ))
+                }
+            }
+        }
+    }
+
+    fn under(
+        &mut self,
+        tag: ReservationTag,
+        order: &SubmitRequest,
+        now: Timestamp,
+    ) -> Result<(), SiteError> {
+        self.book(now)?;
+        let full = |why: &str| Err(SiteError::SiteFull(why.into()));
+        if !tag.serves(order.tag.instance, order.tag.job) {
+            return Err(SiteError::Refused(format!(
+                "reservation {tag} is another's"
+            )));
+        }
+        let lease = self
+            .leases
+            .as_ref()
+            .and_then(|leases| leases.kept.get(&tag));
+        let Some(lease) = lease else {
+            return full("its reservation has ended");
+        };
+        let left = lease
+            .amounts
+            .whole_processors()
+            .saturating_sub(self.used_of(tag));
+        match () {
+            () if now < lease.span.from => full("its reservation has not begun"),
+            () if now + order.wall_time > lease.span.to => {
+                full("too little is left of its reservation")
+            }
+            () if left < order.resources.processors => full("its reservation is in use"),
+            () => Ok(()),
+        }
+    }
+}
+
+fn is_over(lease: &Reservation, now: Timestamp) -> bool {
+    lease.span.to <= now || lease.expires.is_some_and(|expires| expires <= now)
+}
+
+fn timeline_less(mut timeline: Timeline, taken: &[(u32, Timestamp)], now: Timestamp) -> Timeline {
+    for (processors, until) in taken.iter().filter(|(processors, _)| *processors > 0) {
+        if let Ok(amounts) = timeline.amounts(&Resources::processors(*processors)) {
+            timeline.book(Span::new(now, *until), &amounts);
+        }
+    }
+    timeline
+}
+
+impl World {
+    /// Requests a reservation.
+    ///
+    /// # Errors
+    /// Fails if the site grants no reservations.
+    pub fn reserve(
+        &mut self,
+        site: SiteIndex,
+        order: &TaggedReservationRequest,
+    ) -> Result<ReservationAnswer, SiteError> {
+        let now = self.now;
+        let expires = self.now + order.keep_for;
+        self.sites[site.0].with_lease(order.tag, now, |book| {
+            book.request(order.tag, &order.request, expires)
+        })
+    }
+
+    /// Modifies a reservation; `None`: there is none.
+    ///
+    /// # Errors
+    /// Fails if the site grants no reservations.
+    pub fn modify_lease(
+        &mut self,
+        site: SiteIndex,
+        order: &TaggedReservationRequest,
+    ) -> Result<Option<ReservationAnswer>, SiteError> {
+        let now = self.now;
+        self.sites[site.0].with_lease(order.tag, now, |book: &mut Book| {
+            book.modify(&order.tag, order.number, &order.request)
+        })
+    }
+
+    /// Keeps an offer for `keep_for` from now.
+    ///
+    /// # Errors
+    /// Fails if the site grants no reservations.
+    pub fn renew_lease(
+        &mut self,
+        site: SiteIndex,
+        tag: ReservationTag,
+        keep_for: DurationMs,
+    ) -> Result<bool, SiteError> {
+        let now = self.now;
+        self.sites[site.0].with_lease(tag, now, |book| book.renew(&tag, now + keep_for))
+    }
+
+    /// Confirms an offer.
+    ///
+    /// # Errors
+    /// Fails if the site grants no reservations.
+    pub fn confirm_lease(
+        &mut self,
+        site: SiteIndex,
+        tag: ReservationTag,
+    ) -> Result<bool, SiteError> {
+        let now = self.now;
+        self.sites[site.0].with_lease(tag, now, |book| book.confirm(&tag))
+    }
+
+    /// Cancels a reservation.
+    ///
+    /// # Errors
+    /// Fails if the site grants no reservations.
+    pub fn release_lease(
+        &mut self,
+        site: SiteIndex,
+        tag: ReservationTag,
+    ) -> Result<bool, SiteError> {
+        let now = self.now;
+        let cluster = &mut self.sites[site.0];
+        cluster
+            .leases
+            .iter_mut()
+            .for_each(|leases| leases.released.extend([tag]));
+        cluster.with_lease(tag, now, |book| book.cancel(&tag))
+    }
+
+    /// Lists all reservations of a site.
+    ///
+    /// # Errors
+    /// Fails if the site grants no reservations.
+    pub fn list_leases(&mut self, site: SiteIndex) -> Result<ReservationsByTag, SiteError> {
+        let now = self.now;
+        let book = self.sites[site.0].book(now)?;
+        let seen = book.leases().map(|(tag, lease)| {
+            let resources = Resources::processors(lease.amounts.whole_processors());
+            let confirmed = lease.expires.is_none();
+            (
+                *tag,
+                ReservationSeen {
+                    span: lease.span,
+                    resources,
+                    confirmed,
+                },
+            )
+        });
+        Ok(seen.collect())
+    }
+
+    /// Lists what is free when at a site.
+    ///
+    /// # Errors
+    /// Fails if the site grants no reservations.
+    pub fn free_slots(
+        &mut self,
+        site: SiteIndex,
+        span: Span,
+        most: usize,
+    ) -> Result<Vec<FreeSlot>, SiteError> {
+        let now = self.now;
+        let book = self.sites[site.0].book(now)?;
+        let timeline = book.timeline();
+        let span = Span::new(span.from.max(now), span.to);
+        let slots = timeline.slots(span, most).into_iter().map(|slot| FreeSlot {
+            span: slot.span,
+            free: timeline.kinds().resources(&slot.free),
+        });
+        Ok(slots.collect())
+    }
+
+    /// Makes a site lose all reservations without a word.
+    pub(super) fn lose_leases(&mut self, site: SiteIndex) {
+        let Some(leases) = &mut self.sites[site.0].leases else {
+            return;
+        };
+        for (tag, lease) in std::mem::take(&mut leases.kept) {
+            leases.lost.push(tag);
+            let step = if lease.expires.is_some() {
+                "granted"
+            } else {
+                "confirmed"
+            };
+            super::site_faults::count(&mut self.struck, FaultKind::LosesLeases, step);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The remains of attempts at a site, as an agent reports them: state files with their times.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+
+use cospan_domain::ids::AttemptTag;
+use cospan_domain::units::Timestamp;
+
+use super::AgentAnswer;
+use super::site_time::SiteTime;
+use crate::wrapper::attempt_files::{EvidenceFile, WrapperEvidence};
+use crate::wrapper::attempt_words::Seal;
+use crate::wrapper::parameters::end;
+
+/// State files of one attempt; no content if something is there that cannot be read as a file.
+type StateFiles = BTreeMap<String, (Option<Vec<u8>>, Timestamp)>;
+
+/// The remains of attempts.
+#[derive(Debug, Default)]
+pub(crate) struct LeftAttempts {
+    /// The evidence of each attempt that has a directory.
+    pub(crate) evidence: BTreeMap<AttemptTag, WrapperEvidence>,
+    /// The attempts that have a wrapper in the spool, and were not removed.
+    pub(crate) spooled: BTreeSet<AttemptTag>,
+}
+
+/// Reads what the agent found. Times are corrected by this clock.
+pub(crate) fn read(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTime) -> LeftAttempts {
+    let mut left: BTreeMap<AttemptTag, StateFiles> = BTreeMap::new();
+    let mut current: Option<(AttemptTag, String)> = None;
+    for line in answer.0.lines() {
+        if let Some(text) = line.strip_prefix("| ") {
+            let file = current
+                .as_ref()
+                .and_then(|(tag, name)| left.get_mut(tag)?.get_mut(name));
+            if let Some((Some(bytes), _)) = file {
+                bytes.extend_from_slice(text.as_bytes());
+                bytes.push(b'\n');
+            }
+            continue;
+        }
+        current = found(line).map(|(tag, name, modified, readable)| {
+            let files = left.entry(tag).or_default();
+            let modified = time.of_file(tag, &name, modified);
+            match (name.is_empty(), readable) {
+                (false, _) => {
+                    files.insert(name.clone(), (readable.then(Vec::new), modified));
+                }
+                // All that is known of a directory that cannot be read.
+                (true, false) => {
+                    files.insert("exit".to_owned(), (None, modified));
+                }
+                (true, true) => {}
+            }
+            (tag, name)
+        });
+    }
+    let spooled = |line: &str| line.split_once(" spool/")?.1.parse().ok();
+    LeftAttempts {
+        evidence: left
+            .into_iter()
+            .map(|(tag, files)| (tag, evidence(tag, files, seal)))
+            .collect(),
+        spooled: answer.all("d").filter_map(spooled).collect(),
+    }
+}
+
+/// Reads a line `KIND SECONDS attempts/TAG[/FILE]`; the directory itself has no file name. Kind `x`
+/// is something that cannot be read.
+fn found(line: &str) -> Option<(AttemptTag, String, Timestamp, bool)> {
+    let mut words = line.splitn(3, ' ');
+    let kind = words.next()?;
+    let seconds = words.next()?;
+    let path = words.next()?;
+    let below = path
+        .strip_prefix("attempts/")
+        .filter(|_| matches!(kind, "d" | "f" | "x"))?;
+    let (tag, name) = below.split_once('/').unwrap_or((below, ""));
+    let readable = kind != "x";
+    Some((
+        tag.parse().ok()?,
+        name.to_owned(),
+        seconds_to_timestamp(seconds)?,
+        readable,
+    ))
+}
+
+/// Parses seconds with a fraction, as `find` and `date` print them.
+pub(crate) fn seconds_to_timestamp(seconds: &str) -> Option<Timestamp> {
+    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+    // A `date` that knows no fractions repeats its format.
+    let digits = fraction
+        .get(..3)
+        .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+    let ms: u64 = digits.and_then(|digits| digits.parse().ok()).unwrap_or(0);
+    Some(Timestamp(
+        whole
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(1_000)?
+            .saturating_add(ms),
+    ))
+}
+
+fn evidence(tag: AttemptTag, mut files: StateFiles, seal: &Seal) -> WrapperEvidence {
+    if let Some((Some(bytes), _)) = files.get_mut("decision")
+        && !bytes.is_empty()
+    {
+        // Only the first line of a decision is sent: the file gets its name once it is complete.
+        end(bytes, tag);
+    }
+    match WrapperEvidence::of(tag, seal, |name: &str| {
+        let found = files.get(name);
+        Ok::<_, Infallible>(found.map(|(bytes, modified)| match bytes {
+            Some(bytes) => EvidenceFile::File(bytes.as_slice().into(), *modified),
+            None => EvidenceFile::Spoiled,
+        }))
+    }) {
+        Ok(evidence) => evidence,
+        Err(never) => match never {},
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::{AtGate, Observation};
+
+    const WAITS: &str = "cabcdefgh-1-0-1";
+    const SHUT: &str = "cabcdefgh-2-0-1";
+    const BARE: &str = "cabcdefgh-3-0-12";
+
+    fn of(text: &str) -> BTreeMap<AttemptTag, WrapperEvidence> {
+        read(
+            &AgentAnswer(text.to_owned()),
+            &Seal::none(),
+            &mut SiteTime::default(),
+        )
+        .evidence
+    }
+
+    #[test]
+    fn what_attempts_left_is_told_apart_and_has_its_time() {
+        let text = format!(
+            "clock 7.5\nd 5.000 attempts/{WAITS}\nf 6.250001 attempts/{WAITS}/ready\n\
+             | host n 1\n| pid 12\n| start 34\n| boot b\n| job 9\n| end {WAITS}\n\
+             d 5.000 attempts/{SHUT}\nf 6.0 attempts/{SHUT}/decision\n| void\n\
+             d 5.000 attempts/{BARE}\nf 6.0 attempts/{BARE}/exit\n| cause code 0\n"
+        );
+        let left = of(&text);
+        assert_eq!(left.len(), 3);
+        let waits = &left[&WAITS.parse().unwrap()];
+        let at_gate = AtGate {
+            host: "n 1".into(),
+            since: Timestamp(6_250),
+            held_at: Timestamp(6_250),
+        };
+        assert_eq!(waits.standing(), Observation::Ready(at_gate));
+        assert_eq!(waits.ready.as_ref().unwrap().0.job.as_deref(), Some("9"));
+        assert_eq!(
+            left[&SHUT.parse().unwrap()].last_word(),
+            Some(Observation::Void)
+        );
+        let bare = &left[&BARE.parse().unwrap()];
+        assert_eq!(
+            bare.standing(),
+            Observation::Starting,
+            "an exit that is cut short"
+        );
+    }
+
+    #[test]
+    fn lines_of_a_file_that_look_like_another_are_its_own() {
+        let text = format!("f 6.0 attempts/{WAITS}/trouble\n| f 6.0 attempts/{SHUT}/exit\n");
+        assert_eq!(
+            of(&text).into_keys().collect::<Vec<_>>(),
+            [WAITS.parse().unwrap()]
+        );
+    }
+
+    #[test]
+    fn what_was_made_ready_and_not_removed_is_told() {
+        let text = format!("d 5.000 spool/{WAITS}\n| d 5.000 spool/{SHUT}\n");
+        let left = read(&AgentAnswer(text), &Seal::none(), &mut SiteTime::default());
+        assert_eq!(
+            left.spooled.into_iter().collect::<Vec<_>>(),
+            [WAITS.parse().unwrap()]
+        );
+        assert!(left.evidence.is_empty());
+    }
+
+    #[test]
+    fn a_clock_without_fractions_is_read_in_whole_seconds() {
+        assert_eq!(seconds_to_timestamp("17.%N"), Some(Timestamp(17_000)));
+        assert_eq!(seconds_to_timestamp("17"), Some(Timestamp(17_000)));
+        assert_eq!(seconds_to_timestamp("17.0039"), Some(Timestamp(17_003)));
+        assert_eq!(seconds_to_timestamp("x"), None);
+    }
+}

@@ -1,0 +1,62 @@
+//! Faults that affect calls about reservations.
+
+use async_trait::async_trait;
+use cospan_domain::reservation::{ReservationAnswer, ReservationTag, Span};
+use cospan_domain::units::DurationMs;
+
+use super::wrapped_site::FaultySite;
+use crate::port::{
+    CallKind, FreeSlot, ReservationSeen, Reservations, ReservationsByTag, SiteError,
+    TaggedReservationRequest,
+};
+
+const CALL: CallKind = CallKind::Reserve;
+
+#[async_trait]
+impl Reservations for FaultySite {
+    async fn request(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<ReservationAnswer, SiteError> {
+        let granting = self.granting()?;
+        self.plain(CALL, || granting.request(order)).await
+    }
+
+    async fn modify(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<Option<ReservationAnswer>, SiteError> {
+        let granting = self.granting()?;
+        self.plain(CALL, || granting.modify(order)).await
+    }
+
+    async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
+        let granting = self.granting()?;
+        self.plain(CALL, || granting.renew(tag, keep_for)).await
+    }
+
+    async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        let granting = self.granting()?;
+        self.plain(CALL, || granting.confirm(tag)).await
+    }
+
+    async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        let granting = self.granting()?;
+        self.plain(CALL, || granting.release(tag)).await
+    }
+
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+        let granting = self.granting()?;
+        self.plain(CALL, || granting.find(tag)).await
+    }
+
+    async fn list(&self) -> Result<ReservationsByTag, SiteError> {
+        let granting = self.granting()?;
+        self.plain(CALL, || granting.list()).await
+    }
+
+    async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
+        let granting = self.granting()?;
+        self.plain(CALL, || granting.slots(span, most)).await
+    }
+}

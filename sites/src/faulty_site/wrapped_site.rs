@@ -1,0 +1,306 @@
+//! The site that wraps another and injects faults.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use cospan_domain::catalogue::file_state::FileStamp;
+use cospan_domain::ids::{AttemptTag, Digest, HostName, LrmId, SiteName};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, DurationUs};
+use tokio::sync::watch;
+
+use super::control_file::ControlFile;
+use super::{Faults, InjectedFault};
+use crate::files::tree_pieces::Listing;
+use crate::port::{
+    Attempts, CallKind, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision,
+    GateState, Inspected, Observation, Readable, Reservations, Site, SiteDescription, SiteError,
+    SiteStatus, SubmitRequest, Submitted, TagLookup, UploadStep,
+};
+
+/// A site whose calls go wrong as its [`Faults`] say.
+pub struct FaultySite {
+    inner: Arc<dyn Site>,
+    faults: Faults,
+    control: Option<Mutex<ControlFile>>,
+}
+
+impl FaultySite {
+    /// Wraps a site; nothing goes wrong until a fault is armed.
+    pub fn new(inner: Arc<dyn Site>, faults: Faults) -> Self {
+        Self {
+            inner,
+            faults,
+            control: None,
+        }
+    }
+
+    /// Lets a file switch its faults as well, read before each call.
+    #[must_use]
+    pub fn controlled_by(self, path: PathBuf) -> Self {
+        Self {
+            control: Some(Mutex::new(ControlFile::new(path))),
+            ..self
+        }
+    }
+
+    /// Returns the handle of its faults.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    fn read_control(&self) -> Result<(), SiteError> {
+        let Some(control) = &self.control else {
+            return Ok(());
+        };
+        let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
+        control
+            .apply(&self.faults)
+            .map_err(|error| SiteError::NotSent(error.to_string()))
+    }
+
+    /// Makes a call, or does what a fault makes of it. `falsify` turns a
+    /// true answer into a false one.
+    async fn strike<T, F>(
+        &self,
+        call: CallKind,
+        real: impl Fn() -> F + Send,
+        falsify: impl FnOnce(InjectedFault, T) -> Option<T> + Send,
+    ) -> Result<T, SiteError>
+    where
+        T: Send,
+        F: Future<Output = Result<T, SiteError>> + Send,
+    {
+        self.read_control()?;
+        let Some(fault) = self.faults.strike(call) else {
+            return real().await;
+        };
+        let why = format!("injected fault at {}", call.as_str());
+        match fault {
+            InjectedFault::NotSent => Err(SiteError::NotSent(why)),
+            InjectedFault::Refused => Err(SiteError::Refused(why)),
+            InjectedFault::SiteFull => Err(SiteError::SiteFull(why)),
+            InjectedFault::LostBefore => Err(SiteError::OutcomeUnknown(why)),
+            InjectedFault::LostAfter => {
+                // Whatever it answers is lost, an error as well.
+                drop(real().await);
+                Err(SiteError::OutcomeUnknown(why))
+            }
+            InjectedFault::Delay(length) => {
+                tokio::time::sleep(length).await;
+                real().await
+            }
+            InjectedFault::LateAnswer(length) => {
+                let answer = real().await;
+                tokio::time::sleep(length).await;
+                answer
+            }
+            InjectedFault::Doubled => {
+                drop(real().await);
+                real().await
+            }
+            InjectedFault::Freeze => {
+                self.thaw(call).await;
+                real().await
+            }
+            InjectedFault::Hang(most) => {
+                match tokio::time::timeout(most, self.faults.hangs_over(call)).await {
+                    Ok(()) => real().await,
+                    Err(_) => Err(SiteError::OutcomeUnknown(why)),
+                }
+            }
+            InjectedFault::Unknown | InjectedFault::Absent | InjectedFault::NoneIdle => {
+                falsify(fault, real().await?).ok_or(SiteError::OutcomeUnknown(why))
+            }
+        }
+    }
+
+    /// Waits until a kind of call is no longer frozen. The control file is read meanwhile.
+    async fn thaw(&self, call: CallKind) {
+        if self.control.is_none() {
+            return self.faults.thawed(call).await;
+        }
+        while self.read_control().is_err() || self.faults.is_frozen(call) {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Returns the reservations of the wrapped site.
+    pub(super) fn granting(&self) -> Result<&dyn Reservations, SiteError> {
+        self.inner
+            .reservations()
+            .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))
+    }
+
+    pub(super) async fn plain<T, F>(
+        &self,
+        call: CallKind,
+        real: impl Fn() -> F + Send,
+    ) -> Result<T, SiteError>
+    where
+        T: Send,
+        F: Future<Output = Result<T, SiteError>> + Send,
+    {
+        self.strike(call, real, |_, _| None).await
+    }
+}
+
+fn false_status(fault: InjectedFault, mut status: SiteStatus) -> SiteStatus {
+    let claim = match fault {
+        InjectedFault::NoneIdle => None,
+        InjectedFault::Absent => Some(Observation::Absent),
+        _ => Some(Observation::Unknown("injected fault at status".to_owned())),
+    };
+    status.idle = Resources::default();
+    if let Some(claim) = claim {
+        status
+            .attempts
+            .values_mut()
+            .for_each(|seen| *seen = claim.clone());
+    }
+    status
+}
+
+#[async_trait]
+impl Attempts for FaultySite {
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
+        self.strike(
+            CallKind::Status,
+            || self.inner.status(tags),
+            |fault, status| Some(false_status(fault, status)),
+        )
+        .await
+    }
+
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+        self.plain(CallKind::Submit, || self.inner.submit(order))
+            .await
+    }
+
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
+        self.plain(CallKind::FindByTag, || self.inner.find_by_tag(tag))
+            .await
+    }
+
+    async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+        self.plain(CallKind::Cancel, || self.inner.cancel(tag, lrm_id))
+            .await
+    }
+
+    async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
+        self.plain(CallKind::Cancel, || self.inner.withdraw(tag, lrm_id))
+            .await
+    }
+
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
+        self.plain(CallKind::RemoveAttempt, || self.inner.remove_attempt(tag))
+            .await
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
+        self.plain(CallKind::ListAttempts, || self.inner.list_attempts())
+            .await
+    }
+}
+
+#[async_trait]
+impl Gate for FaultySite {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
+        self.plain(CallKind::DecideGate, || {
+            self.inner.decide_gate(tag, decision)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Files for FaultySite {
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        self.plain(CallKind::Inspect, || self.inner.inspect(place))
+            .await
+    }
+
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
+        self.plain(CallKind::Read, || self.inner.stamp(place)).await
+    }
+
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
+        self.plain(CallKind::StartCopy, || self.inner.start_copy(order))
+            .await
+    }
+
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
+        self.plain(CallKind::CopyStatus, || self.inner.copy_status(order))
+            .await
+    }
+
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
+        self.plain(CallKind::StopCopy, || self.inner.stop_copy(order, discard))
+            .await
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        self.plain(CallKind::HasContent, || self.inner.has_content(digest))
+            .await
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.plain(CallKind::DeleteContent, || {
+            self.inner.delete_content(digest)
+        })
+        .await
+    }
+
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        self.plain(CallKind::Read, || self.inner.list(place)).await
+    }
+
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
+        self.plain(CallKind::Read, || self.inner.read(what, offset, limit))
+            .await
+    }
+
+    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
+        self.plain(CallKind::Upload, || self.inner.upload(step))
+            .await
+    }
+}
+
+#[async_trait]
+impl Site for FaultySite {
+    fn name(&self) -> &SiteName {
+        self.inner.name()
+    }
+
+    fn is_ours_alone(&self) -> bool {
+        self.inner.is_ours_alone()
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        self.inner.changes()
+    }
+
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        self.inner.reservations().map(|_| self as &dyn Reservations)
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.inner.trouble()
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.plain(CallKind::Describe, || self.inner.describe())
+            .await
+    }
+
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.plain(CallKind::RoundTrip, || self.inner.round_trip(to))
+            .await
+    }
+}

@@ -1,0 +1,263 @@
+//! Moves a directory, and lists it in its manifest on the way.
+//!
+//! Both sides are walked by directories held open, one name at a time, and no link is ever
+//! followed: whatever is swapped while this runs, nothing outside is read or written.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStringExt;
+
+use rustix::fs::{FileType, Mode, Stat};
+
+use super::mover::{MovedFile, Mover, open_copy};
+use super::stall_watch::CopyThreadPhase;
+use super::task_error::{FailureEnd, TaskError};
+use crate::files::manifest::{self, EntryKind, ManifestEntry};
+use crate::files::open_beneath::{Dir, kind};
+use crate::files::tree_walk::{ENTRIES_MAX, Walk, WalkPlace, WalkStep};
+
+/// The mode of executable files and directories in the store.
+pub(super) const SEALED_EXECUTABLE: Mode = Mode::from_bits_truncate(0o555);
+const SEALED: Mode = Mode::from_bits_truncate(0o444);
+
+/// Reads a directory to its end and, with a destination, brings that to the same content; the
+/// destination's own mode is left to the caller.
+pub(super) fn tree(mover: &mut Mover, from: Dir, to: Option<Dir>) -> Result<MovedFile, TaskError> {
+    let walk = Walk::new(from, ENTRIES_MAX).map_err(TaskError::source)?;
+    let to = to.map(WalkPlace::new);
+    let mut copying = DirectoryCopy {
+        mover,
+        walk,
+        to,
+        entries: Vec::new(),
+        size: 0,
+    };
+    copying.drop_foreign()?;
+    copying.all()?;
+    let DirectoryCopy { entries, size, .. } = copying;
+    manifest::check_links(entries.iter().filter_map(ManifestEntry::link))
+        .map_err(TaskError::source)?;
+    Ok(MovedFile {
+        digest: manifest::digest(entries),
+        size,
+    })
+}
+
+struct DirectoryCopy<'a> {
+    mover: &'a mut Mover,
+    walk: Walk,
+    to: Option<WalkPlace>,
+    entries: Vec<ManifestEntry>,
+    size: u64,
+}
+
+impl DirectoryCopy<'_> {
+    fn all(&mut self) -> Result<(), TaskError> {
+        while let Some(step) = self.walk.next().map_err(TaskError::source)? {
+            self.mover.watch().check_stop()?;
+            self.mover.watch().enter(CopyThreadPhase::Reading);
+            match step {
+                WalkStep::Found(name, stat) => self.entry(&name, kind(&stat))?,
+                WalkStep::Leaves => self.leave()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops names that an earlier try copied and the source no longer has.
+    fn drop_foreign(&self) -> Result<(), TaskError> {
+        let Some(to) = &self.to else { return Ok(()) };
+        let present = to.here().names().at_destination(self.shown())?;
+        present
+            .iter()
+            .filter(|name| !self.walk.has(name))
+            .try_for_each(|name| to.here().remove(&name[..]))
+            .at_destination(self.shown())
+    }
+
+    fn entry(&mut self, name: &OsStr, found: FileType) -> Result<(), TaskError> {
+        self.drop_other_kind(name, found)?;
+        match found {
+            FileType::Directory => self.enter(name),
+            FileType::RegularFile => self.file(name),
+            FileType::Symlink => self.link(name),
+            other => Err(TaskError::source(format_args!(
+                "{} is neither file, directory nor link but {other:?}; take it away",
+                self.shown()
+            ))),
+        }
+    }
+
+    fn drop_other_kind(&self, name: &OsStr, wanted: FileType) -> Result<(), TaskError> {
+        let Some(to) = &self.to else { return Ok(()) };
+        match to.here().find(name).at_destination(self.shown())? {
+            Some(stat) if kind(&stat) != wanted => {
+                to.here().remove(name).at_destination(self.shown())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn enter(&mut self, name: &OsStr) -> Result<(), TaskError> {
+        self.entries.push(ManifestEntry {
+            path: self.walk.path().to_vec(),
+            kind: EntryKind::Directory,
+        });
+        let shown = self.shown();
+        self.walk.enter(name).map_err(TaskError::source)?;
+        if let Some(to) = &mut self.to {
+            let below = to.here().ensure_dir(name);
+            below
+                .and_then(|below| to.enter(below))
+                .at_destination(shown)?;
+        }
+        self.drop_foreign()
+    }
+
+    fn leave(&mut self) -> Result<(), TaskError> {
+        let shown = self.shown();
+        self.walk.leave().at_source(&shown)?;
+        let Some(to) = &mut self.to else {
+            return Ok(());
+        };
+        to.here()
+            .set_mode(SEALED_EXECUTABLE)
+            .at_destination(&shown)?;
+        to.leave().at_destination(&shown)
+    }
+
+    fn file(&mut self, name: &OsStr) -> Result<(), TaskError> {
+        let shown = self.shown();
+        let source = self.walk.here().read(name).at_source(&shown)?;
+        // Only what was opened counts: the name may have stood for something else a moment ago.
+        let stat = rustix::fs::fstat(&source)
+            .map_err(Into::into)
+            .at_source(&shown)?;
+        if kind(&stat) != FileType::RegularFile {
+            return Err(TaskError::source(format_args!(
+                "{shown} changed while it was read"
+            )));
+        }
+        let executable = is_executable(&stat);
+        let moved = match &self.to {
+            None => self.mover.file(&source, None, &shown)?,
+            Some(to) => {
+                let copy = open_copy(to.here(), name, stat.st_size).at_destination(&shown)?;
+                let moved = self.mover.file(&source, Some(&copy), &shown)?;
+                let mode = if executable {
+                    SEALED_EXECUTABLE
+                } else {
+                    SEALED
+                };
+                rustix::fs::fchmod(&copy, mode)
+                    .map_err(Into::into)
+                    .at_destination(&shown)?;
+                moved
+            }
+        };
+        self.size = self.size.saturating_add(moved.size);
+        let kind = EntryKind::File {
+            executable,
+            size: moved.size,
+            digest: moved.digest,
+        };
+        self.entries.push(ManifestEntry {
+            path: self.walk.path().to_vec(),
+            kind,
+        });
+        Ok(())
+    }
+
+    fn link(&mut self, name: &OsStr) -> Result<(), TaskError> {
+        let target = self.walk.read_link(name).map_err(TaskError::source)?;
+        if let Some(to) = &self.to {
+            let make = || {
+                to.here().remove(name)?;
+                to.here().link_to(&target[..], name)
+            };
+            make().at_destination(self.shown())?;
+        }
+        let kind = EntryKind::Link {
+            target: target.into_vec(),
+        };
+        self.entries.push(ManifestEntry {
+            path: self.walk.path().to_vec(),
+            kind,
+        });
+        Ok(())
+    }
+
+    fn shown(&self) -> String {
+        match self.walk.path() {
+            [] => "the directory".to_owned(),
+            path => format!("{:?}", String::from_utf8_lossy(path)),
+        }
+    }
+}
+
+/// Returns true if somebody may execute it.
+pub(in crate::files) fn is_executable(stat: &Stat) -> bool {
+    stat.st_mode & 0o111 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+    use super::*;
+    use crate::files::agent::stall_watch::CopyWatch;
+    use crate::files::agent_messages::WireBlame;
+
+    fn read(root: &Dir) -> Result<MovedFile, TaskError> {
+        let mut mover = Mover::new(Arc::new(CopyWatch::default()), None, u64::MAX);
+        tree(&mut mover, root.again().unwrap(), None)
+    }
+
+    /// Ends the exchanging thread also when a check fails.
+    struct EndWhenDropped<'a>(&'a AtomicBool);
+
+    impl Drop for EndWhenDropped<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_directory_swapped_for_a_link_between_two_looks_is_not_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |path: &str| place.path().join(path);
+        for (directory, content) in [("root/d", "inside"), ("outside", "secret")] {
+            std::fs::create_dir_all(at(directory)).unwrap();
+            std::fs::write(at(directory).join("x"), content).unwrap();
+        }
+        std::os::unix::fs::symlink(at("outside"), at("link")).unwrap();
+        let root = Dir::open(&at("root")).unwrap();
+        let honest = read(&root).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _end = EndWhenDropped(&over);
+            scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    renameat_with(CWD, at("root/d"), CWD, at("link"), RenameFlags::EXCHANGE)
+                        .unwrap();
+                }
+            });
+            let mut found = 0;
+            let mut refused = 0;
+            while found < 1000 || refused < 1000 {
+                match read(&root) {
+                    Ok(moved) => {
+                        assert_eq!(moved, honest);
+                        found += 1;
+                    }
+                    Err(trouble) => {
+                        assert_eq!(trouble.blame, WireBlame::Source);
+                        refused += 1;
+                    }
+                }
+            }
+        });
+    }
+}

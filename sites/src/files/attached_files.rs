@@ -1,0 +1,232 @@
+//! The files of a site whose file system this machine has as well, whatever runs its jobs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cospan_domain::catalogue::file_state::FileStamp;
+use cospan_domain::ids::{Digest, RelPath, SiteName};
+use cospan_domain::transfer::file_place::FilePlace;
+use cospan_domain::units::Bytes;
+use tokio::sync::Semaphore;
+
+use super::tree_pieces::{ByteRun, Listing};
+use super::{FileArea, InspectStatus, SiteFiles, SourceArea};
+use crate::local_site::attempt_root::{ATTEMPTS, OwnedRoot};
+use crate::port::{
+    CopyRequest, CopyStatus, Excerpt, Files, Inspected, PayloadStream, Readable, SiteError,
+    UploadStep,
+};
+
+/// Calls that may be inside the site's file system at the same time. If it hangs, this many threads
+/// hang with it and no more.
+const CALLS_MAX: usize = 8;
+
+/// The first pause between two looks at an inspection: short ones are over at once.
+const LOOK_MIN: Duration = Duration::from_millis(5);
+const LOOK_MAX: Duration = Duration::from_millis(500);
+
+/// The file area of one site, for calls that must not hold up the control thread.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    shared: Arc<AttachedShared>,
+    calls: Arc<Semaphore>,
+    deadline: Duration,
+}
+
+#[derive(Debug)]
+struct AttachedShared {
+    area: FileArea,
+    name: SiteName,
+    root: PathBuf,
+    neighbours: BTreeMap<SiteName, PathBuf>,
+}
+
+impl AttachedShared {
+    /// Returns the file area, if the site is there.
+    fn area(&self) -> Result<&FileArea, SiteError> {
+        OwnedRoot::open(&self.root, &self.name)
+            .map_err(|error| SiteError::NotSent(format!("{}: {error}", self.root.display())))?;
+        Ok(&self.area)
+    }
+
+    fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
+        let site = &order.source.site;
+        let root = if *site == self.name {
+            Some(&self.root)
+        } else {
+            self.neighbours.get(site)
+        };
+        let root = root.ok_or_else(|| {
+            SiteError::Refused(format!(
+                "copies from {site} are not possible: it is no neighbour"
+            ))
+        })?;
+        let source = SourceArea {
+            root: root.clone(),
+            attempts: ATTEMPTS.to_owned(),
+        };
+        self.area()?.start_copy(order, &source)
+    }
+
+    fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
+        let (tag, file) = match what {
+            Readable::File(place) => return self.area()?.read(place, offset, limit),
+            Readable::Log(tag, PayloadStream::Stdout) => (tag, "stdout"),
+            Readable::Log(tag, PayloadStream::Stderr) => (tag, "stderr"),
+        };
+        let path = RelPath::new(&format!("{ATTEMPTS}/{tag}/{file}"))
+            .map_err(|error| SiteError::Refused(error.to_string()))?;
+        self.area()?.read_own(&path, offset, limit)
+    }
+}
+
+impl Attached {
+    pub(crate) fn new(
+        area: FileArea,
+        name: SiteName,
+        root: PathBuf,
+        neighbours: BTreeMap<SiteName, PathBuf>,
+        deadline: Duration,
+    ) -> Self {
+        let shared = Arc::new(AttachedShared {
+            area,
+            name,
+            root,
+            neighbours,
+        });
+        Self {
+            shared,
+            calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            deadline,
+        }
+    }
+
+    /// Does something with the file area, within the deadline. A call that has begun is carried
+    /// through even if nobody waits for it any more.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&FileArea) -> Result<T, SiteError> + Send + 'static,
+    ) -> Result<T, SiteError> {
+        self.run(move |shared| work(shared.area()?)).await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&AttachedShared) -> Result<T, SiteError> + Send + 'static,
+    ) -> Result<T, SiteError> {
+        let turn = tokio::time::timeout(self.deadline, self.calls.clone().acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else {
+            return Err(SiteError::NotSent(
+                "earlier calls hang in its file system".to_owned(),
+            ));
+        };
+        let shared = self.shared.clone();
+        let task = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work(&shared)
+        });
+        match tokio::time::timeout(self.deadline, task).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => Err(SiteError::OutcomeUnknown(format!(
+                "the call broke off: {error}"
+            ))),
+            Err(_) => Err(SiteError::OutcomeUnknown(format!(
+                "no answer from its file system within {:?}",
+                self.deadline
+            ))),
+        }
+    }
+}
+
+#[async_trait]
+impl Files for Attached {
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
+        let place = place.clone();
+        self.call(move |area| area.stamp(&place)).await
+    }
+
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.run(move |shared| shared.start_copy(&order)).await
+    }
+
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        let place = place.clone();
+        self.call(move |area| area.list(&place)).await
+    }
+
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
+        let what = what.clone();
+        self.run(move |shared| shared.read(&what, offset, limit))
+            .await
+    }
+
+    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
+        let step = step.clone();
+        self.call(move |area| area.upload(&step)).await
+    }
+
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
+        let order = order.clone();
+        self.call(move |area| area.copy_status(&order)).await
+    }
+
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.call(move |area| area.stop_copy(&order, discard)).await
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        self.call(move |area| area.has_content(digest)).await
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.call(move |area| area.delete_content(digest)).await
+    }
+
+    /// Waits for the agent that reads the file, as long as that takes.
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        let asked = place.clone();
+        self.call(move |area| area.start_inspect(&asked)).await?;
+        let mut pause = LOOK_MIN;
+        loop {
+            let asked = place.clone();
+            let result = match self.call(move |area| area.inspect_status(&asked)).await? {
+                InspectStatus::Running { .. } => None,
+                InspectStatus::Done(inspected) => Some(Ok(inspected)),
+                InspectStatus::Failed(error) => Some(Err(error)),
+                // Another caller that inspected the same file took its result.
+                InspectStatus::Absent => Some(Err(SiteError::NotSent(
+                    "the inspection is over; ask again".to_owned(),
+                ))),
+            };
+            if let Some(result) = result {
+                let asked = place.clone();
+                self.call(move |area| area.forget_inspect(&asked)).await?;
+                return result;
+            }
+            tokio::time::sleep(pause).await;
+            pause = LOOK_MAX.min(pause * 2);
+        }
+    }
+}
+
+#[async_trait]
+impl SiteFiles for Attached {
+    async fn prepare(&self) -> Result<(), SiteError> {
+        self.call(FileArea::prepare).await
+    }
+
+    async fn reach(&self) -> Result<(), SiteError> {
+        self.call(|_| Ok(())).await
+    }
+
+    async fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
+        let place = place.clone();
+        let runs = runs.to_vec();
+        self.call(move |area| area.runs(&place, &runs)).await
+    }
+}

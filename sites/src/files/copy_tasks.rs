@@ -1,0 +1,218 @@
+//! Copies as the control plane sees them: start or join one, ask for its state, stop it.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use cospan_domain::units::{BitsPerSecond, Bytes};
+use rustix::process::Signal;
+
+use super::agent_messages::{AgentOrder, AgentOutcome, ChunkCut, LinkLimit, WireBlame};
+use super::agent_task::TaskDirectory;
+use super::file_area::{FileArea, SourceArea};
+use super::file_root::{INCOMING, OpenRoot};
+use crate::port::{CopyBlame, CopyRequest, CopyStatus, SiteError};
+
+/// The longest nonce, in bytes.
+const NONCE_MAX: usize = 64;
+/// The time that an agent has to end by itself.
+const TERM_GRACE: Duration = Duration::from_secs(2);
+/// The time that it has to be gone after it was killed.
+const KILL_GRACE: Duration = Duration::from_secs(8);
+
+impl FileArea {
+    /// Starts a copy, or joins the one that runs under the same nonce (even if that one reads from
+    /// another source). Bytes that arrived before are checked and kept.
+    ///
+    /// # Errors
+    /// `Refused`: the request makes no sense or the disk is full. `NotSent`: the root is not there,
+    /// or no process could be started.
+    pub fn start_copy(&self, order: &CopyRequest, source: &SourceArea) -> Result<(), SiteError> {
+        let name = task_name(order)?;
+        if order.limit == Some(BitsPerSecond(0)) {
+            return Err(SiteError::Refused(format!(
+                "the link from {} carries nothing (bandwidth 0)",
+                order.source.site
+            )));
+        }
+        let root = self.root()?;
+        let _gate = self.gate(&root)?;
+        if root
+            .has(order.content.digest)
+            .map_err(|e| self.failed("look into the store", &e))?
+        {
+            return Ok(());
+        }
+        let written = AgentOrder {
+            source_root: source.root.clone(),
+            source_attempts: source.attempts.clone(),
+            place: (&order.source.place).into(),
+            stall_ms: u64::try_from(self.config.stall.as_millis()).unwrap_or(u64::MAX),
+            expected: Some(order.content.into()),
+            cut: order.chunk.map(|chunk| ChunkCut {
+                file: chunk.of.into(),
+                offset_bytes: chunk.offset.0,
+            }),
+            limit: order.limit.map(|limit| LinkLimit {
+                link: order.source.site.to_string(),
+                bits_per_second: limit.0,
+            }),
+        };
+        self.start_agent(&root, ("copy", INCOMING, &name), &written)
+    }
+
+    /// Returns the state of a copy. `Complete` says that the content is in the store now,
+    /// whichever copy brought it.
+    ///
+    /// # Errors
+    /// `NotSent` if it cannot be found out, which says nothing about the copy.
+    pub fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
+        let name = task_name(order)?;
+        let root = self.root()?;
+        let _gate = self.gate(&root)?;
+        let look = || {
+            if !root.has(order.content.digest)? {
+                return task_status(&root, &name);
+            }
+            tidy_up(&root, &name)?;
+            Ok(CopyStatus::Complete)
+        };
+        look().map_err(|error| self.failed("read the state of the copy", &error))
+    }
+
+    /// Stops a copy; what arrived stays for a later start, unless `discard`. May take seconds.
+    ///
+    /// # Errors
+    /// `OutcomeUnknown` if its process does not go away; `NotSent` as for the other calls.
+    pub fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
+        let name = task_name(order)?;
+        let root = self.root()?;
+        self.stop_task(&root, INCOMING, &name, discard)
+    }
+
+    /// Ends a task's agent, and keeps or removes what it left.
+    pub(super) fn stop_task(
+        &self,
+        root: &OpenRoot,
+        family: &str,
+        name: &str,
+        discard: bool,
+    ) -> Result<(), SiteError> {
+        let started = Instant::now();
+        loop {
+            let gate = self.gate(root)?;
+            let over = self.end_if_unlocked(root, family, name, discard, started.elapsed());
+            drop(gate);
+            match over {
+                Ok(true) => break,
+                Ok(false) if started.elapsed() > KILL_GRACE => {
+                    return Err(SiteError::OutcomeUnknown(format!(
+                        "the process of {family}/{name} does not end; it may hang in its file system"
+                    )));
+                }
+                Ok(false) => std::thread::sleep(Duration::from_millis(5)),
+                Err(error) => return Err(self.failed("stop the copy", &error)),
+            }
+        }
+        let removed = if discard {
+            root.empty_trash(family, name)
+        } else {
+            Ok(())
+        };
+        removed.map_err(|error| SiteError::OutcomeUnknown(format!("removing {name}: {error}")))
+    }
+
+    /// Looks once at a task that has to end; `true` when none of its processes runs any more.
+    fn end_if_unlocked(
+        &self,
+        root: &OpenRoot,
+        family: &str,
+        name: &str,
+        discard: bool,
+        waited: Duration,
+    ) -> io::Result<bool> {
+        let Some(task) = TaskDirectory::open(root, family, name)? else {
+            return Ok(true);
+        };
+        if let Some(_lock) = task.try_lock()? {
+            if discard {
+                root.discard(family, name)?;
+            } else if task.outcome()?.is_none() {
+                task.set_outcome(&AgentOutcome::failed(
+                    WireBlame::Process,
+                    "the copy was stopped",
+                ))?;
+            }
+            return Ok(true);
+        }
+        // An agent that has not announced itself yet will do so soon.
+        if let Some(agent) = task.agent()? {
+            agent.signal(if waited > TERM_GRACE {
+                Signal::KILL
+            } else {
+                Signal::TERM
+            })?;
+        }
+        Ok(false)
+    }
+}
+
+/// Returns the state of a copy whose content is not in the store. The caller must have the gate.
+fn task_status(root: &OpenRoot, name: &str) -> io::Result<CopyStatus> {
+    let Some(task) = TaskDirectory::open(root, INCOMING, name)? else {
+        return Ok(CopyStatus::Absent);
+    };
+    let Some(_lock) = task.try_lock()? else {
+        return Ok(CopyStatus::Running {
+            done: Bytes(task.progress()?.done_bytes),
+        });
+    };
+    Ok(match task.outcome()? {
+        Some(AgentOutcome::Failed { blame, detail }) => CopyStatus::Failed {
+            blame: blame.into(),
+            detail,
+        },
+        // The agent ended without an outcome, or with that of another kind of task.
+        Some(AgentOutcome::Inspected { .. }) | None => CopyStatus::Failed {
+            blame: CopyBlame::Process,
+            detail: epitaph(&task),
+        },
+    })
+}
+
+/// Removes the task of an agent that was killed between its last two steps. The
+/// caller must have the gate.
+fn tidy_up(root: &OpenRoot, name: &str) -> io::Result<()> {
+    let Some(task) = TaskDirectory::open(root, INCOMING, name)? else {
+        return Ok(());
+    };
+    if let Some(_lock) = task.try_lock()? {
+        root.discard(INCOMING, name)?;
+        root.empty_trash(INCOMING, name)?;
+    }
+    Ok(())
+}
+
+/// Describes the end of an agent that left no outcome.
+pub(super) fn epitaph(task: &TaskDirectory) -> String {
+    let words = task.last_words();
+    if words.is_empty() {
+        "its process ended without a word; it was killed, or the machine went down".to_owned()
+    } else {
+        format!("its process ended without an outcome, saying: {words}")
+    }
+}
+
+pub(super) fn task_name(order: &CopyRequest) -> Result<String, SiteError> {
+    let nonce = &order.nonce;
+    if nonce.is_empty()
+        || nonce.len() > NONCE_MAX
+        || !nonce
+            .chars()
+            .all(|c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+    {
+        return Err(SiteError::Refused(format!(
+            "{nonce:?} is no nonce; it must be 1 to {NONCE_MAX} letters, digits, - and _"
+        )));
+    }
+    Ok(format!("{}.{nonce}", order.content.digest))
+}

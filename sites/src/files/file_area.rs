@@ -1,0 +1,175 @@
+//! The files of one site, as the control plane calls them.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::agent_messages::AgentOrder;
+use super::agent_task::TaskDirectory;
+use super::file_root::{CopyGate, OpenRoot};
+use crate::port::SiteError;
+
+/// The configuration of a [`FileArea`].
+#[derive(Debug, Clone)]
+pub struct AreaConfig {
+    /// The site's root; an absolute path.
+    pub root: PathBuf,
+    /// The name of the directory of attempts below the root.
+    pub attempts: String,
+    /// The command line that starts an agent: the absolute path of an executable that passes what
+    /// follows to [`super::agent::main`], and its first arguments.
+    pub agent: Vec<OsString>,
+    /// A copy has failed if no byte moves for this long.
+    pub stall: Duration,
+}
+
+/// The site that a copy comes from, as seen from where the copy is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceArea {
+    /// The site's root; an absolute path.
+    pub root: PathBuf,
+    /// The name of the directory of attempts below the root.
+    pub attempts: String,
+}
+
+/// The files below one site's root. Calls block for as long as the file system does,
+/// normally microseconds. Agents read and write whole files: they are processes of their
+/// own and outlive this value.
+#[derive(Debug)]
+pub struct FileArea {
+    pub(super) config: AreaConfig,
+    /// The agents that we started, kept until they can be waited for.
+    agents: Mutex<Vec<Child>>,
+}
+
+impl FileArea {
+    /// Makes one; touches nothing.
+    ///
+    /// # Errors
+    /// `Refused` if a path that must be absolute is not, or the name of the
+    /// directory of attempts is none.
+    pub fn new(config: AreaConfig) -> Result<Self, SiteError> {
+        let agent_is_absolute = config
+            .agent
+            .first()
+            .is_some_and(|program| Path::new(program).is_absolute());
+        if !config.root.is_absolute() || !agent_is_absolute {
+            return Err(SiteError::Refused(format!(
+                "the site's root ({}) and its agent ({:?}) must be absolute paths",
+                config.root.display(),
+                config.agent,
+            )));
+        }
+        if config.attempts.is_empty() || config.attempts.contains(['/', '\0']) {
+            return Err(SiteError::Refused(format!(
+                "{:?} cannot be the name of the directory of attempts",
+                config.attempts
+            )));
+        }
+        Ok(Self {
+            config,
+            agents: Mutex::default(),
+        })
+    }
+
+    /// Returns this site as a source of copies to others.
+    pub fn as_source(&self) -> SourceArea {
+        SourceArea {
+            root: self.config.root.clone(),
+            attempts: self.config.attempts.clone(),
+        }
+    }
+
+    /// Makes the directories below the root that are missing; the root must exist.
+    ///
+    /// # Errors
+    /// `NotSent` if it does not, or they cannot be made.
+    pub fn prepare(&self) -> Result<(), SiteError> {
+        self.root()?
+            .prepare()
+            .map_err(|error| self.failed("prepare its directories", &error))
+    }
+
+    pub(super) fn root(&self) -> Result<OpenRoot, SiteError> {
+        self.reap();
+        OpenRoot::open(&self.config.root).map_err(|error| self.failed("open it", &error))
+    }
+
+    pub(super) fn gate(&self, root: &OpenRoot) -> Result<CopyGate, SiteError> {
+        root.gate()
+            .map_err(|error| self.failed("take its turn", &error))
+    }
+
+    /// Starts an agent on a task, unless one has it. The caller must have the gate.
+    pub(super) fn start_agent(
+        &self,
+        root: &OpenRoot,
+        (verb, family, name): (&str, &str, &str),
+        order: &AgentOrder,
+    ) -> Result<(), SiteError> {
+        let task = TaskDirectory::ensure(root, family, name)
+            .map_err(|error| self.failed("make the task's directory", &error))?;
+        let locked = task
+            .try_lock()
+            .map_err(|error| self.failed("lock the task", &error))?;
+        let Some(lock) = locked else { return Ok(()) };
+        let words = task
+            .begin(order)
+            .and_then(|()| task.words())
+            .map_err(|error| self.failed("write the order", &error))?;
+        let (program, arguments) = self
+            .config
+            .agent
+            .split_first()
+            .ok_or_else(|| self.no_agent("none is configured"))?;
+        let child = Command::new(program)
+            .args(arguments)
+            .args([verb.as_ref(), self.config.root.as_os_str(), name.as_ref()])
+            .stdin(Stdio::from(lock))
+            .stdout(Stdio::null())
+            .stderr(Stdio::from(words))
+            // A signal to the control plane's group must not reach it, and our secrets
+            // are none of its business.
+            .process_group(0)
+            .env_clear()
+            .current_dir("/")
+            .spawn()
+            .map_err(|error| self.no_agent(error))?;
+        self.agents
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(child);
+        Ok(())
+    }
+
+    fn no_agent(&self, why: impl std::fmt::Display) -> SiteError {
+        SiteError::NotSent(format!(
+            "cannot start {:?} to copy: {why}",
+            self.config.agent
+        ))
+    }
+
+    /// Waits for our agents that have ended, so that they do not stay as zombies.
+    fn reap(&self) {
+        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        agents.retain_mut(|agent| matches!(agent.try_wait(), Ok(None)));
+    }
+
+    /// Returns an error for something that was not done at all.
+    pub(super) fn failed(&self, what: &str, error: &io::Error) -> SiteError {
+        let root = self.config.root.display();
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SiteError::Refused(
+                format!("site directory {root}: cannot {what}: {error}; free some space"),
+            ),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SiteError::NotSent(format!(
+                "site directory {root}: cannot {what}: {error}; is it mounted?"
+            )),
+            _ => SiteError::NotSent(format!("site directory {root}: cannot {what}: {error}")),
+        }
+    }
+}

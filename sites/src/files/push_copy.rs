@@ -1,0 +1,199 @@
+//! Copies a file through this process, from any source to a site that takes pieces.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cospan_domain::content::Content;
+use cospan_domain::ids::Digest;
+use cospan_domain::transfer::file_place::FilePlace;
+use cospan_domain::units::{BitsPerSecond, Bytes};
+use sha2::Digest as _;
+use tokio::time::Instant;
+
+use super::SiteFiles;
+use super::push_tree::TreeDestination;
+use super::remote_file_area::PIECE;
+use super::tree_pieces::hex;
+use crate::port::{CopyBlame, CopyRequest, Excerpt, Readable, SiteError};
+
+/// The longest that we wait for a connection that is gone.
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The pause between two tries.
+pub(super) const PAUSE: Duration = Duration::from_secs(2);
+
+/// A site that takes pieces.
+#[async_trait]
+pub(super) trait Destination: Send + Sync {
+    /// Returns how many bytes of a copy are there.
+    async fn arrived(&self, name: &str) -> Result<u64, SiteError>;
+    /// Appends to a copy of which `offset` bytes are there.
+    async fn put(&self, name: &str, offset: u64, bytes: Vec<u8>) -> Result<(), SiteError>;
+    /// Makes a copy of a file or directory that the site has itself.
+    async fn duplicate(&self, name: &str, from: &FilePlace) -> Result<(), SiteError>;
+    /// Gives a complete copy its place; the sum is its SHA-256 in hexadecimal digits.
+    async fn commit(&self, name: &str, content: Content, sum: &str) -> Result<(), SiteError>;
+    /// Drops a copy.
+    async fn discard(&self, name: &str) -> Result<(), SiteError>;
+}
+
+/// A copy in progress.
+pub(super) struct Push<D> {
+    pub(super) name: String,
+    pub(super) order: CopyRequest,
+    pub(super) source: Arc<dyn SiteFiles>,
+    /// True if the source is a file of the destination.
+    pub(super) is_own: bool,
+    pub(super) to: Arc<D>,
+    pub(super) done: Arc<AtomicU64>,
+}
+
+pub(super) type PushTrouble = (CopyBlame, String);
+
+pub(super) fn source(error: SiteError) -> PushTrouble {
+    (CopyBlame::Source, error.to_string())
+}
+
+pub(super) fn destination(error: SiteError) -> PushTrouble {
+    (CopyBlame::Destination, error.to_string())
+}
+
+/// Repeats a call until it succeeds, fails for certain, or has taken too long.
+pub(super) async fn insist<T, F: Future<Output = Result<T, SiteError>>>(
+    mut what: impl FnMut() -> F,
+) -> Result<T, SiteError> {
+    let started = Instant::now();
+    loop {
+        match what().await {
+            Err(error) if error.is_passing() && started.elapsed() < PATIENCE => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Waits until these bytes, begun at `started`, have taken as long as the link allows.
+pub(super) async fn pace(limit: Option<BitsPerSecond>, bytes: usize, started: Instant) {
+    if let Some(BitsPerSecond(limit @ 1..)) = limit {
+        let least = Duration::from_secs_f64(bytes as f64 * 8.0 / limit as f64);
+        tokio::time::sleep(least.saturating_sub(started.elapsed())).await;
+    }
+}
+
+impl<D: TreeDestination> Push<D> {
+    pub(super) async fn run(self) -> Result<(), PushTrouble> {
+        let place = &self.order.source.place;
+        if let Some(listing) = insist(|| self.source.list(place)).await.map_err(source)? {
+            return self.run_tree(&listing).await;
+        }
+        let resumed = insist(|| self.to.arrived(&self.name))
+            .await
+            .map_err(destination)?;
+        match self.once(resumed).await {
+            // The bytes that were there may be to blame.
+            Err((CopyBlame::Destination, _)) if resumed > 0 => {
+                insist(|| self.to.discard(&self.name))
+                    .await
+                    .map_err(destination)?;
+                self.once(0).await
+            }
+            done => done,
+        }
+    }
+
+    /// Reads all of the source, to know that it is what was asked for; bytes that are there
+    /// already are not sent again.
+    async fn once(&self, mut arrived: u64) -> Result<(), PushTrouble> {
+        let wanted = self.order.content;
+        let (file, from) = match self.order.chunk {
+            Some(chunk) => (chunk.of, chunk.offset.0),
+            None => (wanted, 0),
+        };
+        let run = from..from.saturating_add(wanted.size.0);
+        let mut whole = blake3::Hasher::new();
+        let mut sum = sha2::Sha256::new();
+        let mut offset = 0;
+        while offset < file.size.0 {
+            let piece = self.piece(offset).await?;
+            if piece.bytes.is_empty() || piece.size != file.size {
+                let why = format!("it has {} bytes instead of {}", piece.size.0, file.size.0);
+                return Err((CopyBlame::Source, why));
+            }
+            whole.update(&piece.bytes);
+            let ends = offset + piece.bytes.len() as u64;
+            let inside = run.start.clamp(offset, ends)..run.end.clamp(offset, ends);
+            let cut =
+                &piece.bytes[(inside.start - offset) as usize..(inside.end - offset) as usize];
+            sum.update(cut);
+            if !self.is_own || self.order.chunk.is_some() {
+                let at = inside.start.saturating_sub(run.start);
+                arrived = self.send(cut, at, arrived).await?;
+            }
+            offset = ends;
+            self.done
+                .store(inside.end.saturating_sub(run.start), Ordering::Relaxed);
+        }
+        if Digest(*whole.finalize().as_bytes()) != file.digest {
+            return Err((CopyBlame::Source, "it is not what was ordered".to_owned()));
+        }
+        if self.is_own && self.order.chunk.is_none() {
+            let from = &self.order.source.place;
+            insist(|| self.to.duplicate(&self.name, from))
+                .await
+                .map_err(destination)?;
+        } else if wanted.size.0 == 0 {
+            insist(|| self.to.put(&self.name, 0, Vec::new()))
+                .await
+                .map_err(destination)?;
+        }
+        let sum = hex(sum);
+        insist(|| self.to.commit(&self.name, wanted, &sum))
+            .await
+            .map_err(destination)
+    }
+
+    async fn piece(&self, offset: u64) -> Result<Excerpt, PushTrouble> {
+        let what = Readable::File(self.order.source.place.clone());
+        insist(|| self.source.read(&what, Bytes(offset), PIECE))
+            .await
+            .map_err(source)
+    }
+
+    /// Sends those of these bytes, which begin at an offset of the copy, that are not there.
+    /// Returns how many are there then.
+    async fn send(&self, bytes: &[u8], at: u64, arrived: u64) -> Result<u64, PushTrouble> {
+        let started = Instant::now();
+        let ends = at + bytes.len() as u64;
+        let mut arrived = arrived;
+        let mut tried = Instant::now();
+        while arrived < ends {
+            let known = arrived.saturating_sub(at) as usize;
+            match self
+                .to
+                .put(&self.name, arrived, bytes[known..].to_vec())
+                .await
+            {
+                Ok(()) => arrived = ends,
+                Err(error) if error.is_passing() && tried.elapsed() < PATIENCE => {
+                    tokio::time::sleep(PAUSE).await;
+                    let now = insist(|| self.to.arrived(&self.name))
+                        .await
+                        .map_err(destination)?;
+                    if now < at || now > ends {
+                        return Err(destination(error));
+                    }
+                    if now > arrived {
+                        tried = Instant::now();
+                    }
+                    arrived = now;
+                }
+                Err(error) => return Err(destination(error)),
+            }
+        }
+        pace(self.order.limit, bytes.len(), started).await;
+        Ok(arrived.max(ends))
+    }
+}

@@ -1,0 +1,95 @@
+//! Directories of a site of this machine, listed and read piece by piece for another site.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileExt;
+
+use cospan_domain::transfer::file_place::FilePlace;
+use rustix::fs::FileType;
+
+use super::agent::tree_mover::is_executable;
+use super::file_area::FileArea;
+use super::open_beneath::{Dir, kind};
+use super::tree_pieces::{ByteRun, LeafKind, ListedLeaf, Listing};
+use super::tree_walk::{ENTRIES_MAX, Unwalkable, Walk, WalkStep, is_directory};
+use crate::port::SiteError;
+
+impl FileArea {
+    /// See [`crate::port::Files::list`].
+    ///
+    /// # Errors
+    /// `Refused` if there is nothing, or something that cannot be content.
+    pub fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        let Some(directory) = self.directory(place)? else {
+            return Ok(None);
+        };
+        Listing::new(
+            collect(directory)
+                .map_err(|error| SiteError::Refused(format!("cannot list it: {error}")))?,
+        )
+        .map(Some)
+    }
+
+    /// See [`super::SiteFiles::runs`].
+    ///
+    /// # Errors
+    /// `Refused` if a file is not there any more, or is shorter.
+    pub fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
+        let refused = |why: String| SiteError::Refused(format!("cannot read {place:?}: {why}"));
+        let directory = self.directory(place)?;
+        let directory = directory.ok_or_else(|| refused("it is no directory".to_owned()))?;
+        let mut bytes = Vec::new();
+        for run in runs {
+            let shown = || format!("{:?}", String::from_utf8_lossy(&run.path));
+            let read = directory.beneath_without_links(&run.path).and_then(|file| {
+                let from = bytes.len();
+                bytes.resize(from + run.length as usize, 0);
+                file.read_exact_at(&mut bytes[from..], run.offset)
+            });
+            read.map_err(|error| refused(format!("{}: {error}", shown())))?;
+        }
+        Ok(bytes)
+    }
+
+    fn directory(&self, place: &FilePlace) -> Result<Option<Dir>, SiteError> {
+        let file: io::Result<File> = self.root()?.resolve(&self.config.attempts, place);
+        let refused = |error| SiteError::Refused(format!("cannot read {place:?}: {error}"));
+        let file = file.map_err(refused)?;
+        let is_dir = file.metadata().map_err(refused)?.is_dir();
+        Ok(is_dir.then(|| Dir::from_file(file)))
+    }
+}
+
+/// Lists what is below a directory. No link is followed.
+fn collect(top: Dir) -> Result<Vec<ListedLeaf>, Unwalkable> {
+    let mut walk = Walk::new(top, ENTRIES_MAX)?;
+    let mut leaves = Vec::new();
+    while let Some(step) = walk.next()? {
+        let WalkStep::Found(name, stat) = step else {
+            walk.leave()?;
+            continue;
+        };
+        let found = match kind(&stat) {
+            FileType::Directory => LeafKind::Directory,
+            FileType::RegularFile => LeafKind::File {
+                executable: is_executable(&stat),
+                size: stat.st_size.unsigned_abs(),
+            },
+            FileType::Symlink => LeafKind::Link(walk.read_link(&name)?.into_vec()),
+            _ => {
+                let shown = String::from_utf8_lossy(walk.path());
+                let why = format!("{shown:?} is neither file, directory nor link; take it away");
+                return Err(io::Error::other(why).into());
+            }
+        };
+        leaves.push(ListedLeaf {
+            path: walk.path().to_vec(),
+            kind: found,
+        });
+        if is_directory(&stat) {
+            walk.enter(&name)?;
+        }
+    }
+    Ok(leaves)
+}

@@ -1,0 +1,442 @@
+//! A site on this machine: a directory tree, a number of processors, real processes.
+//!
+//! Every attempt runs through the wrapper, in its own process group, with its output in files. All
+//! that ties it to us is the bell at its gate, whose end it survives as it survives ours: a new
+//! [`LocalSite`] on the same root takes it up from the files that it left. Number, start time and
+//! boot identify a process; nothing else is ever signalled.
+//!
+//! Below the root: `site-id` (without it the directory is not the site), `spool/<tag>/` (what the
+//! wrapper reads), `attempts/<tag>/` (made by the wrapper), `live/<tag>` (what uses resources),
+//! `gone/` (being removed), `owner` (which control plane has it).
+
+mod attempt_processes;
+pub(crate) mod attempt_root;
+mod attempt_watch;
+mod end_attempt;
+mod file_calls;
+mod final_evidence;
+mod gate_bell;
+mod live_attempts;
+mod live_entry;
+mod local_reservations;
+pub mod machine;
+mod measure_latency;
+mod read_evidence;
+pub(crate) mod root_check;
+pub(crate) mod root_owner;
+mod site_calls;
+mod spawn_wrapper;
+mod sweeper;
+mod uptime;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cospan_domain::catalogue::file_state::FileStamp;
+use cospan_domain::ids::{AttemptTag, Digest, HostName, InstanceId, LrmId, SiteName};
+use cospan_domain::labels::Labels;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
+use tokio::sync::Semaphore;
+
+use self::attempt_root::OwnedRoot;
+use self::attempt_watch::Waker;
+use self::live_attempts::AttemptLedger;
+use self::root_owner::Hold;
+use self::sweeper::Sweeper;
+use crate::clock::SteadyClock;
+use crate::files::tree_pieces::Listing;
+use crate::files::{AreaConfig, FileArea};
+use crate::ping;
+use crate::port::{
+    Attempts, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision, GateState,
+    Inspected, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest,
+    Submitted, TagLookup, UploadStep,
+};
+use crate::root_place;
+use crate::wrapper::attempt_words::Seal;
+
+/// Calls that may be inside the site's file system at the same time. If it hangs, this many threads
+/// hang with it and no more.
+const CALLS_MAX: usize = 8;
+
+/// The configuration of a local site.
+#[derive(Debug, Clone)]
+pub struct LocalConfig {
+    /// The name of the site.
+    pub name: SiteName,
+    /// The directory tree of the site; an absolute path.
+    pub root: PathBuf,
+    /// All resources that it has.
+    pub total: Resources,
+    /// The labels of the site.
+    pub labels: Labels,
+    /// Environment of the payloads; nothing else of ours reaches them.
+    pub environment: BTreeMap<String, String>,
+    /// True if it grants reservations.
+    pub reservations: bool,
+    /// The shell that runs the wrapper.
+    pub shell: PathBuf,
+    /// The time from TERM to KILL when an attempt is ended.
+    pub grace: DurationMs,
+    /// The interval at which a wrapper looks at its gate without a hint.
+    pub poll: DurationMs,
+    /// The longest that a call may take.
+    pub deadline: DurationMs,
+    /// A file with the number of processors that others use, read at each status.
+    pub foreign_load: Option<PathBuf>,
+    /// The command line of the agent that copies and digests files; see [`AreaConfig::agent`].
+    pub agent: Vec<OsString>,
+    /// A copy has failed if no byte moves for this long.
+    pub stall: DurationMs,
+    /// The command line that measures how far a host is, which is its last argument; it
+    /// prints what `ping` prints.
+    pub ping: Vec<String>,
+    /// Roots of the sites on this machine that copies may come from.
+    pub neighbours: BTreeMap<SiteName, PathBuf>,
+    /// The seal that proves what wrappers wrote; none if left out.
+    pub seal: Seal,
+    /// The control plane that is to have the root for itself; `None`: nobody is kept out.
+    pub owner: Option<InstanceId>,
+    /// The data directory of that control plane, for whoever finds that the root is in use.
+    pub data_directory: PathBuf,
+}
+
+impl LocalConfig {
+    /// Makes one with ordinary settings, an ordinary `PATH` as its environment, and no neighbours.
+    pub fn new(name: SiteName, root: PathBuf, total: Resources, agent: Vec<OsString>) -> Self {
+        let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        Self {
+            name,
+            root,
+            total,
+            labels: Labels::new(),
+            environment: [("PATH".to_owned(), path.to_owned())].into(),
+            reservations: true,
+            shell: "/bin/sh".into(),
+            grace: DurationMs::from_secs(5),
+            poll: DurationMs::from_secs(5),
+            deadline: DurationMs::from_secs(10),
+            foreign_load: None,
+            agent,
+            stall: DurationMs::from_secs(60),
+            ping: ping::command(),
+            neighbours: BTreeMap::new(),
+            seal: Seal::none(),
+            owner: None,
+            data_directory: PathBuf::new(),
+        }
+    }
+}
+
+/// A site on this machine.
+#[derive(Debug)]
+pub struct LocalSite {
+    shared: Arc<LocalShared>,
+    calls: Arc<Semaphore>,
+}
+
+/// The state that calls, endings and the watcher share.
+#[derive(Debug)]
+struct LocalShared {
+    config: LocalConfig,
+    area: FileArea,
+    ledger: Mutex<AttemptLedger>,
+    hold: Hold,
+    sweeper: Sweeper,
+    /// Attempts whose ending a thread drives.
+    ending: Mutex<BTreeSet<AttemptTag>>,
+    changes: tokio::sync::watch::Sender<u64>,
+    waker: Waker,
+    /// The reason why nothing can be begun, as the latest status found.
+    trouble: Mutex<Option<String>>,
+}
+
+impl LocalSite {
+    /// Makes the site of this configuration. Touches nothing: a site that is not there now may come
+    /// back, and says so in each call.
+    ///
+    /// # Errors
+    /// `Refused` if the root or the agent is not an absolute path.
+    pub fn new(config: LocalConfig) -> Result<Self, SiteError> {
+        let area = FileArea::new(AreaConfig {
+            root: config.root.clone(),
+            attempts: attempt_root::ATTEMPTS.to_owned(),
+            agent: config.agent.clone(),
+            stall: Duration::from_millis(config.stall.0),
+        })?;
+        let shared = LocalShared {
+            config,
+            area,
+            ledger: Mutex::new(AttemptLedger::default()),
+            hold: Hold::default(),
+            sweeper: Sweeper::default(),
+            ending: Mutex::default(),
+            changes: tokio::sync::watch::Sender::new(0),
+            waker: Waker::new(),
+            trouble: Mutex::default(),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            calls: Arc::new(Semaphore::new(CALLS_MAX)),
+        })
+    }
+
+    /// Returns its configuration.
+    pub fn config(&self) -> &LocalConfig {
+        &self.shared.config
+    }
+
+    /// Makes a directory the root of a new site, or finds that it is already.
+    ///
+    /// # Errors
+    /// The directory cannot be made, is another site's, or must not be one: see [`root_place`].
+    pub fn initialise(&self) -> Result<(), SiteError> {
+        let config = &self.shared.config;
+        let refused = |error: &dyn std::fmt::Display| {
+            let place = config.root.display();
+            SiteError::Refused(format!(
+                "{place} cannot be the root of {}: {error}",
+                config.name
+            ))
+        };
+        root_place::look(&config.root, &config.name).map_err(|error| refused(&error))?;
+        OwnedRoot::initialise(&config.root, &config.name).map_err(|error| refused(&error))?;
+        self.shared.area.prepare()
+    }
+
+    /// Takes the root for its owner, before anything is done there, and mends what a power cut left
+    /// of its marker. A root that is not there now is taken once it is.
+    ///
+    /// # Errors
+    /// `Refused` if another control plane has it, with both names and the remedy.
+    pub fn take(&self) -> Result<(), SiteError> {
+        let config = &self.shared.config;
+        // A marker that cannot be mended is an error each time that the root is opened.
+        let _ = OwnedRoot::mend(&config.root, &config.name);
+        let Ok(root) = OwnedRoot::open(&config.root, &config.name) else {
+            return Ok(());
+        };
+        // A root with a disorder is not taken either: each call reports it.
+        if !matches!(root.disorder(), Ok(None)) {
+            return Ok(());
+        }
+        self.shared.hold(&root).map_err(|error| {
+            SiteError::Refused(format!("site {} is not ours alone: {error}", config.name))
+        })
+    }
+
+    /// Runs file-system work off the control thread, within the deadline. Work that has begun is
+    /// carried through even if nobody waits for it any more.
+    async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Arc<LocalShared>) -> Result<T, SiteError> + Send + 'static,
+    ) -> Result<T, SiteError> {
+        let deadline = Duration::from_millis(self.shared.config.deadline.0);
+        let turn = tokio::time::timeout(deadline, self.calls.clone().acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else {
+            return Err(SiteError::NotSent(
+                "earlier calls hang in its file system".to_owned(),
+            ));
+        };
+        let shared = self.shared.clone();
+        let task = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work(&shared)
+        });
+        match tokio::time::timeout(deadline, task).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => Err(SiteError::OutcomeUnknown(format!(
+                "the call broke off: {error}"
+            ))),
+            Err(_) => Err(SiteError::OutcomeUnknown(format!(
+                "no answer from its file system within {}",
+                self.shared.config.deadline
+            ))),
+        }
+    }
+}
+
+impl LocalShared {
+    fn root(&self) -> Result<OwnedRoot, SiteError> {
+        let root = OwnedRoot::open(&self.config.root, &self.config.name).map_err(|error| {
+            SiteError::NotSent(format!("{}: {error}", self.config.root.display()))
+        })?;
+        self.hold(&root)?;
+        Ok(root.sealed_by(&self.config.seal))
+    }
+
+    /// Opens the root if all our directories and files in it are in order.
+    fn sound_root(&self) -> Result<OwnedRoot, SiteError> {
+        let config = &self.config;
+        // This comes before locking, which opens a file of it.
+        if let Ok(root) = OwnedRoot::open(&config.root, &config.name)
+            && let Some(disorder) = root.disorder().map_err(|e| not_done(&e))?
+        {
+            return Err(SiteError::OutOfOrder(disorder));
+        }
+        self.root()
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, AttemptLedger> {
+        // A panic while it was locked left whole entries; their truth is on disk.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the time here, which is the control plane's: nobody sets it.
+fn now() -> Timestamp {
+    SteadyClock::of_machine().now()
+}
+
+/// Makes an error for a call that did nothing.
+fn not_done(error: &std::io::Error) -> SiteError {
+    SiteError::NotSent(error.to_string())
+}
+
+/// Makes an error for a call whose effect nobody knows.
+fn unknown(error: &std::io::Error) -> SiteError {
+    SiteError::OutcomeUnknown(error.to_string())
+}
+
+#[async_trait]
+impl Attempts for LocalSite {
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
+        let tags = tags.to_vec();
+        self.call(move |shared| shared.status(&tags)).await
+    }
+
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+        let order = order.clone();
+        self.call(move |shared| shared.submit(&order)).await
+    }
+
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
+        self.call(move |shared| shared.find_by_tag(tag)).await
+    }
+
+    async fn cancel(&self, tag: AttemptTag, _lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+        self.call(move |shared| shared.cancel(tag)).await
+    }
+
+    /// There is no queue: whatever was submitted has been started.
+    async fn withdraw(&self, _tag: AttemptTag, _lrm_id: &LrmId) -> Result<(), SiteError> {
+        Ok(())
+    }
+
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
+        self.call(move |shared| shared.remove_attempt(tag)).await
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
+        self.call(|shared| shared.list_attempts()).await
+    }
+}
+
+#[async_trait]
+impl Gate for LocalSite {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
+        let decision = decision.clone();
+        self.call(move |shared| shared.decide_gate(tag, &decision))
+            .await
+    }
+}
+
+#[async_trait]
+impl Files for LocalSite {
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        self.inspect_file(place).await
+    }
+
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
+        let place = place.clone();
+        self.call(move |shared| shared.area()?.stamp(&place)).await
+    }
+
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.call(move |shared| shared.start_copy(&order)).await
+    }
+
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
+        let order = order.clone();
+        self.call(move |shared| shared.area()?.copy_status(&order))
+            .await
+    }
+
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.call(move |shared| shared.area()?.stop_copy(&order, discard))
+            .await
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        self.call(move |shared| shared.area()?.has_content(digest))
+            .await
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.call(move |shared| shared.area()?.delete_content(digest))
+            .await
+    }
+
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        let place = place.clone();
+        self.call(move |shared| shared.area()?.list(&place)).await
+    }
+
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
+        let what = what.clone();
+        self.call(move |shared| shared.read(&what, offset, limit))
+            .await
+    }
+
+    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
+        let step = step.clone();
+        self.call(move |shared| shared.area()?.upload(&step)).await
+    }
+}
+
+#[async_trait]
+impl Site for LocalSite {
+    fn name(&self) -> &SiteName {
+        &self.shared.config.name
+    }
+
+    /// Each call makes sure that the root is locked for us, if it should be.
+    fn is_ours_alone(&self) -> bool {
+        self.shared.config.owner.is_some()
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        Some(self.shared.changes.subscribe())
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.shared
+            .trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        self.shared.config.reservations.then_some(self)
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.call(|shared| shared.describe()).await
+    }
+
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.measure(to).await
+    }
+}

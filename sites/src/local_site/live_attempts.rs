@@ -1,0 +1,256 @@
+//! Attempts that use resources: truth on disk (`live/`), handles in memory.
+//!
+//! An entry is made before its wrapper is started and removed when its processes are known
+//! to be gone; after a restart entries are found again by their files, and processes by
+//! the files of the wrappers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::{Duration, Instant};
+
+use cospan_domain::ids::AttemptTag;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rustix::process::Signal;
+
+use super::attempt_processes::{self, Process};
+use super::attempt_root::{LIVE, OwnedRoot, SPOOL};
+use super::final_evidence::find_wrapper;
+use super::live_entry::{AttemptEntry, EntryLook};
+use super::read_evidence::WrapperEvidence;
+use crate::clock;
+use crate::port::Observation;
+
+/// The interval at which processes without a known wrapper are looked for.
+const SEARCH_EVERY: Duration = Duration::from_millis(500);
+/// The interval at which processes that ended attempts left are looked for, among those that were
+/// seen no longer ago than that.
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// A directory's time shows every change that is older than this.
+const TIME_SETTLED: DurationMs = DurationMs(1_000);
+
+/// All entries.
+#[derive(Debug, Default)]
+pub(super) struct AttemptLedger {
+    pub(super) entries: BTreeMap<AttemptTag, AttemptEntry>,
+    /// True while a thread watches the entries.
+    pub(super) watched: bool,
+    searched: Option<Instant>,
+    swept: Option<Instant>,
+    /// Last observations of ended attempts that cannot be found again in their files.
+    pub(super) told: BTreeMap<AttemptTag, Observation>,
+    /// The time of the directory of entries when all in it were known.
+    loaded: Option<Timestamp>,
+}
+
+impl AttemptLedger {
+    /// Sums up what all entries use.
+    pub(super) fn held(&self) -> Resources {
+        sum(self.holding())
+    }
+
+    /// Sums up what entries use under the reservation with this tag.
+    pub(super) fn held_under(&self, tag: &str) -> Resources {
+        sum(self
+            .holding()
+            .filter(|entry| entry.reservation() == Some(tag)))
+    }
+
+    /// Lists what each entry uses without a reservation, or with one that has ended, and
+    /// until when at the latest.
+    pub(super) fn running(
+        &self,
+        has_ended: impl Fn(&str) -> bool,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (Resources, Timestamp)> {
+        let holding = self
+            .holding()
+            .filter(move |entry: &&AttemptEntry| entry.reservation().is_none_or(&has_ended));
+        holding.map(move |entry| (entry.resources.clone(), entry.holds_until(now)))
+    }
+
+    fn holding(&self) -> impl Iterator<Item = &AttemptEntry> {
+        // A wrapper that has recorded its end is about to end and uses nothing.
+        let over = |entry: &&AttemptEntry| {
+            matches!(entry.seen, Observation::Exited(_) | Observation::Void)
+        };
+        self.entries.values().filter(move |entry| !over(entry))
+    }
+
+    /// Looks at every entry, and returns those that ended. Without `thorough` it looks only at
+    /// what costs next to nothing.
+    ///
+    /// # Errors
+    /// The list of entries cannot be read.
+    pub(super) fn refresh(&mut self, root: &OwnedRoot, thorough: bool) -> io::Result<Refreshed> {
+        if thorough {
+            self.load(root)?;
+        }
+        self.attach(root);
+        let ended = self.ended_wrappers();
+        let mut result = Refreshed::default();
+        for (&tag, entry) in self
+            .entries
+            .iter_mut()
+            .filter(|(_, entry)| !entry.in_flight)
+        {
+            let wrapper_ended = ended.contains(&tag);
+            match entry.look(root, tag, wrapper_ended, thorough) {
+                Ok(EntryLook::Same) => {}
+                Ok(EntryLook::Changed) => result.changed = true,
+                Ok(EntryLook::Ended(last)) => {
+                    result.ended.insert(tag, last);
+                }
+                Err(error) => entry.seen = Observation::Unknown(error.to_string()),
+            }
+        }
+        for (tag, last) in &result.ended {
+            self.entries.remove(tag);
+            if matches!(
+                last,
+                Observation::Ended { .. } | Observation::Vanished { .. }
+            ) {
+                self.told.insert(*tag, last.clone());
+            }
+            release(root, *tag)?;
+        }
+        result.changed |= !result.ended.is_empty();
+        Ok(result)
+    }
+
+    /// Makes the next look search for unknown wrappers, however recently that was done.
+    pub(super) fn search_again(&mut self) {
+        self.searched = None;
+    }
+
+    /// Returns true if the wrapper of an attempt can be called.
+    pub(super) fn knows_wrapper(&self, tag: AttemptTag) -> bool {
+        self.entries
+            .get(&tag)
+            .is_some_and(|entry| entry.wrapper().is_some())
+    }
+
+    /// Returns attempts whose known wrappers have ended; one system call asks for all.
+    fn ended_wrappers(&self) -> BTreeSet<AttemptTag> {
+        let known = self
+            .entries
+            .iter()
+            .filter_map(|(tag, entry)| Some((*tag, entry.wrapper()?)));
+        let (tags, wrappers): (Vec<AttemptTag>, Vec<&Process>) =
+            known.map(|(tag, wrapper)| (tag, &**wrapper)).unzip();
+        let ended = attempt_processes::ended(&wrappers, Duration::ZERO, None);
+        tags.into_iter()
+            .zip(ended)
+            .filter(|(_, ended)| *ended)
+            .map(|(tag, _)| tag)
+            .collect()
+    }
+
+    /// Kills processes that ended attempts left: they use processors that nobody accounts
+    /// for. Looks now and then only.
+    ///
+    /// # Errors
+    /// The processes or entries cannot be listed.
+    pub(super) fn sweep(&mut self, root: &OwnedRoot) -> io::Result<()> {
+        if self.swept.is_some_and(|at| at.elapsed() < SWEEP_EVERY) {
+            return Ok(());
+        }
+        self.swept = Some(Instant::now());
+        let seen = attempt_processes::seen_carrying(SWEEP_EVERY)?;
+        let attempts = root.attempts();
+        let mut running = seen
+            .iter()
+            .filter_map(|seen| Some((seen.tag(&attempts)?, seen)))
+            .peekable();
+        if running.peek().is_some() {
+            // An attempt has its entry before it has a process, so one found before the entries are
+            // read is among them, or over.
+            self.load(root)?;
+        }
+        for (tag, carrier) in running {
+            let over = !self.entries.contains_key(&tag)
+                && WrapperEvidence::collect(root, tag)?.is_none_or(|e| e.last_word().is_some());
+            if over && let Some(process) = carrier.process(&attempts, tag)? {
+                process.signal(Signal::KILL);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over entries that another process made.
+    fn load(&mut self, root: &OwnedRoot) -> io::Result<()> {
+        let changed = root.modified(LIVE)?;
+        if changed.is_some() && changed == self.loaded {
+            return Ok(());
+        }
+        // Noted only if a later change must show.
+        self.loaded = changed.filter(|changed| clock::of_machine().since(*changed) > TIME_SETTLED);
+        for tag in root.tags(LIVE)? {
+            if !self.entries.contains_key(&tag)
+                && let Some(file) = root.read(&format!("{LIVE}/{tag}"))?
+            {
+                self.entries
+                    .insert(tag, AttemptEntry::read(&file.bytes, tag));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the wrappers of entries that an earlier run of the control plane started.
+    fn attach(&mut self, root: &OwnedRoot) {
+        let mut without = BTreeSet::new();
+        for (&tag, entry) in &mut self.entries {
+            if entry.is_of_this_process() {
+                continue;
+            }
+            match find_wrapper(root, tag) {
+                Ok(Some(wrapper)) => entry.wrapper = wrapper,
+                Ok(None) => {
+                    without.insert(tag);
+                }
+                Err(error) => entry.seen = Observation::Unknown(error.to_string()),
+            }
+        }
+        if without.is_empty() || self.searched.is_some_and(|at| at.elapsed() < SEARCH_EVERY) {
+            return;
+        }
+        self.searched = Some(Instant::now());
+        let carrying = attempt_processes::carrying(&root.attempts(), |tag| without.contains(tag));
+        for tag in without {
+            let Some(entry) = self.entries.get_mut(&tag) else {
+                continue;
+            };
+            match &carrying {
+                Ok(carrying) if carrying.contains_key(&tag) => entry.found_process(),
+                Ok(_) => entry.found_without_process(root, tag),
+                Err(error) => entry.seen = Observation::Unknown(error.to_string()),
+            }
+        }
+    }
+}
+
+fn sum<'a>(entries: impl Iterator<Item = &'a AttemptEntry>) -> Resources {
+    let mut sum = Resources::default();
+    entries.for_each(|entry| sum.add(&entry.resources));
+    sum
+}
+
+/// Takes an ended attempt out of the list of those that use something. Moved rather than removed:
+/// some file systems pass over every recently freed inode whenever they make a file, and with
+/// hundreds of endings a second that became a tenth of all work.
+fn release(root: &OwnedRoot, tag: AttemptTag) -> io::Result<()> {
+    let live = format!("{LIVE}/{tag}");
+    if root.rename(&live, &format!("{SPOOL}/{tag}/held"))? {
+        Ok(())
+    } else {
+        // Its spool directory is gone already.
+        root.remove(&live)
+    }
+}
+
+/// The result of a look at all entries.
+#[derive(Debug, Default)]
+pub(super) struct Refreshed {
+    pub(super) changed: bool,
+    pub(super) ended: BTreeMap<AttemptTag, Observation>,
+}

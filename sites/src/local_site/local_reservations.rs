@@ -1,0 +1,385 @@
+//! Reservations at this site: the site itself keeps them, in one file, and enforces them.
+//!
+//! The timeline is built anew for each call, from what runs and what is reserved: both are few, and
+//! nothing can then disagree with them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cospan_domain::reservation::{
+    Amounts, IdleDrop, Reservation, ReservationAnswer, ReservationLedger, ReservationTag, Span,
+    StartWindow, Timeline, ebbs,
+};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::attempt_root::OwnedRoot;
+use super::live_attempts::AttemptLedger;
+use super::{LocalShared, LocalSite, not_done, now, unknown};
+use crate::port::{
+    FreeSlot, ReservationSeen, Reservations, ReservationsByTag, SiteError, SubmitRequest,
+    TaggedReservationRequest,
+};
+
+/// The file of all reservations; missing while there are none.
+pub(super) const LEASES: &str = "leases.json";
+/// The time that the work of others is assumed to go on: their number has no end.
+const FOREIGN: DurationMs = DurationMs::from_secs(86_400);
+
+/// A reservation as it is stored; times in milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct KeptLease {
+    processors: u32,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    others: BTreeMap<Arc<str>, u64>,
+    from: u64,
+    to: u64,
+    earliest: u64,
+    latest: u64,
+    #[serde(default)]
+    flexible: bool,
+    /// The time at which it ends unless it is confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires: Option<u64>,
+    /// The number of the last request to change it.
+    #[serde(default)]
+    number: u32,
+}
+
+impl KeptLease {
+    fn of(lease: &Reservation, timeline: &Timeline) -> Self {
+        let Resources { processors, others } = timeline.kinds().resources(&lease.amounts);
+        let others = others.into_iter().filter(|(_, count)| *count > 0).collect();
+        Self {
+            processors,
+            others,
+            from: lease.span.from.0,
+            to: lease.span.to.0,
+            earliest: lease.window.earliest.0,
+            latest: lease.window.latest.0,
+            flexible: lease.flexible,
+            expires: lease.expires.map(|expires| expires.0),
+            number: lease.number,
+        }
+    }
+
+    fn resources(&self) -> Resources {
+        Resources {
+            processors: self.processors,
+            others: self.others.clone(),
+        }
+    }
+
+    fn span(&self) -> Span {
+        Span::new(Timestamp(self.from), Timestamp(self.to))
+    }
+
+    fn lease(&self, amounts: Amounts) -> Reservation {
+        Reservation {
+            span: self.span(),
+            amounts,
+            window: StartWindow::new(Timestamp(self.earliest), Timestamp(self.latest)),
+            flexible: self.flexible,
+            expires: self.expires.map(Timestamp),
+            number: self.number,
+        }
+    }
+
+    fn seen(&self) -> ReservationSeen {
+        let confirmed = self.expires.is_none();
+        ReservationSeen {
+            span: self.span(),
+            resources: self.resources(),
+            confirmed,
+        }
+    }
+}
+
+/// Reservations by the text of their tags.
+type KeptLeases = BTreeMap<String, KeptLease>;
+
+/// Loads the reservations that have not ended.
+fn load(root: &OwnedRoot, now: Timestamp) -> io::Result<KeptLeases> {
+    let Some(file) = root.read(LEASES)? else {
+        return Ok(KeptLeases::new());
+    };
+    let mut leases: KeptLeases = serde_json::from_slice(&file.bytes)?;
+    let lives = |kept: &KeptLease| now.0 < kept.to && kept.expires.is_none_or(|at| now.0 < at);
+    leases.retain(|_, kept| lives(kept));
+    Ok(leases)
+}
+
+/// Returns what reservations keep from everybody else now, besides what runs under them.
+pub(super) fn kept_free(
+    root: &OwnedRoot,
+    ledger: &AttemptLedger,
+    now: Timestamp,
+) -> io::Result<Resources> {
+    let mut kept_free = Resources::default();
+    for (tag, kept) in load(root, now)?
+        .iter()
+        .filter(|(_, kept)| kept.from <= now.0)
+    {
+        let mut rest = kept.resources();
+        rest.subtract(&ledger.held_under(tag));
+        kept_free.add(&rest);
+    }
+    Ok(kept_free)
+}
+
+impl LocalShared {
+    /// Builds the ledger of what is reserved and what is free, now and later.
+    fn book(
+        &self,
+        root: &OwnedRoot,
+        ledger: &AttemptLedger,
+        leases: &KeptLeases,
+        now: Timestamp,
+    ) -> Result<ReservationLedger<ReservationTag>, SiteError> {
+        let refused = |error: &dyn std::fmt::Display| SiteError::Refused(error.to_string());
+        let mut timeline =
+            Timeline::new(now, &self.config.total).map_err(|error| refused(&error))?;
+        let foreign = Resources::processors(self.foreign()?);
+        let running = ledger.running(|lease| !leases.contains_key(lease), now);
+        for (resources, until) in running.chain([(foreign, now + FOREIGN)]) {
+            let amounts = timeline
+                .amounts(&resources)
+                .map_err(|error| refused(&error))?;
+            timeline.book(Span::new(now, until), &amounts);
+        }
+        let mut book = ReservationLedger::new(timeline);
+        for (tag, kept) in leases {
+            let amounts = book.timeline().amounts(&kept.resources());
+            let (Ok(tag), Ok(amounts)) = (tag.parse(), amounts) else {
+                let place = root.attempts().with_file_name(LEASES);
+                let what = format!("{}: {tag} is no reservation of this site", place.display());
+                return Err(SiteError::NotSent(what));
+            };
+            book.restore(tag, kept.lease(amounts));
+        }
+        Ok(book)
+    }
+
+    /// Applies work to the reservations, and stores the resulting one with this tag.
+    fn with_lease<T>(
+        &self,
+        tag: ReservationTag,
+        work: impl FnOnce(&mut ReservationLedger<ReservationTag>, Timestamp) -> T,
+    ) -> Result<T, SiteError> {
+        let root = self.root()?;
+        let mut ledger = self.ledger();
+        ledger.refresh(&root, true).map_err(|e| not_done(&e))?;
+        let now = now();
+        let mut leases = load(&root, now).map_err(|e| not_done(&e))?;
+        let mut book = self.book(&root, &ledger, &leases, now)?;
+        let result = work(&mut book, now);
+        let after = book
+            .find(&tag)
+            .map(|lease| KeptLease::of(lease, book.timeline()));
+        if leases.get(&tag.to_string()) != after.as_ref() {
+            match after {
+                Some(kept) => leases.insert(tag.to_string(), kept),
+                None => leases.remove(&tag.to_string()),
+            };
+            let bytes = serde_json::to_vec(&leases).map_err(|e| not_done(&e.into()))?;
+            root.replace_durably(LEASES, &bytes)
+                .map_err(|e| unknown(&e))?;
+        }
+        Ok(result)
+    }
+
+    /// Returns the times at which idle resources drop because others have reserved them.
+    pub(super) fn ebbs(
+        &self,
+        root: &OwnedRoot,
+        ledger: &AttemptLedger,
+        idle: &Resources,
+    ) -> Result<Vec<IdleDrop>, SiteError> {
+        let now = now();
+        let leases = load(root, now).map_err(|e| unknown(&e))?;
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(ebbs(
+            self.book(root, ledger, &leases, now)?.timeline(),
+            idle,
+            now,
+        ))
+    }
+
+    /// Checks that an attempt may start: within its reservation, or without breaking any.
+    pub(super) fn keeps_promises(
+        &self,
+        root: &OwnedRoot,
+        ledger: &AttemptLedger,
+        order: &SubmitRequest,
+        longest: DurationMs,
+    ) -> Result<(), SiteError> {
+        let now = now();
+        let leases = load(root, now).map_err(|e| not_done(&e))?;
+        match order.reservation {
+            Some(tag) => under(&leases, ledger, tag, order, now),
+            None if leases.is_empty() => Ok(()),
+            None => {
+                let book = self.book(root, ledger, &leases, now)?;
+                let timeline = book.timeline();
+                let need = timeline.amounts(&order.resources);
+                let need = need.map_err(|error| SiteError::Refused(error.to_string()))?;
+                let span = Span::new(now, now + order.hold_max + longest);
+                if timeline.is_free(span, &need) {
+                    Ok(())
+                } else {
+                    Err(SiteError::SiteFull(format!(
+                        "what it asks for is reserved for others within {}",
+                        order.hold_max + longest
+                    )))
+                }
+            }
+        }
+    }
+}
+
+/// Checks that an attempt fits into its reservation now.
+fn under(
+    leases: &KeptLeases,
+    ledger: &AttemptLedger,
+    tag: ReservationTag,
+    order: &SubmitRequest,
+    now: Timestamp,
+) -> Result<(), SiteError> {
+    let full = |why: String| Err(SiteError::SiteFull(why));
+    if !tag.serves(order.tag.instance, order.tag.job) {
+        return Err(SiteError::Refused(format!(
+            "reservation {tag} is another's"
+        )));
+    }
+    let Some(kept) = leases.get(&tag.to_string()) else {
+        return full(format!("its reservation {tag} has ended"));
+    };
+    let span = kept.span();
+    if now < span.from {
+        return full(format!(
+            "its reservation begins in {}",
+            span.from.since(now)
+        ));
+    }
+    if now + order.wall_time > span.to {
+        let left = span.to.since(now);
+        return full(format!("only {left} are left of its reservation"));
+    }
+    let mut left = kept.resources();
+    left.subtract(&ledger.held_under(&tag.to_string()));
+    match left.first_shortage(&order.resources) {
+        Some(shortage) => full(format!("the attempt {shortage} reserved")),
+        None => Ok(()),
+    }
+}
+
+#[async_trait]
+impl Reservations for LocalSite {
+    async fn request(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<ReservationAnswer, SiteError> {
+        let order = order.clone();
+        self.call(move |shared| {
+            shared.with_lease(
+                order.tag,
+                move |book: &mut ReservationLedger<ReservationTag>, now| {
+                    book.request(order.tag, &order.request, now + order.keep_for)
+                },
+            )
+        })
+        .await
+    }
+
+    async fn modify(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<Option<ReservationAnswer>, SiteError> {
+        let order = order.clone();
+        self.call(move |shared| {
+            shared.with_lease(
+                order.tag,
+                move |book: &mut ReservationLedger<ReservationTag>, _| {
+                    book.modify(&order.tag, order.number, &order.request)
+                },
+            )
+        })
+        .await
+    }
+
+    async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
+        self.call(move |shared| {
+            shared.with_lease(
+                tag,
+                move |book: &mut ReservationLedger<ReservationTag>, now| {
+                    book.renew(&tag, now + keep_for)
+                },
+            )
+        })
+        .await
+    }
+
+    async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        self.call(move |shared| {
+            shared.with_lease(
+                tag,
+                move |book: &mut ReservationLedger<ReservationTag>, _| book.confirm(&tag),
+            )
+        })
+        .await
+    }
+
+    async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        self.call(move |shared| {
+            shared.with_lease(
+                tag,
+                move |book: &mut ReservationLedger<ReservationTag>, _| book.cancel(&tag),
+            )
+        })
+        .await
+    }
+
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+        Ok(self.list().await?.remove(&tag))
+    }
+
+    async fn list(&self) -> Result<ReservationsByTag, SiteError> {
+        self.call(|shared: &Arc<LocalShared>| {
+            let leases = load(&shared.root()?, now()).map_err(|e| unknown(&e))?;
+            let seen = leases
+                .iter()
+                .map(|(tag, kept)| Some((tag.parse().ok()?, kept.seen())));
+            Ok(seen.flatten().collect())
+        })
+        .await
+    }
+
+    async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
+        self.call(move |shared: &Arc<LocalShared>| {
+            let root = shared.root()?;
+            let now = now();
+            let mut ledger = shared.ledger();
+            ledger.refresh(&root, true).map_err(|e| unknown(&e))?;
+            let leases = load(&root, now).map_err(|e| unknown(&e))?;
+            let book = shared.book(&root, &ledger, &leases, now)?;
+            let timeline = book.timeline();
+            let span = Span::new(span.from.max(now), span.to);
+            let slots = timeline.slots(span, most).into_iter();
+            let free = |slot: &cospan_domain::reservation::TimelineSlot| {
+                timeline.kinds().resources(&slot.free)
+            };
+            Ok(slots
+                .map(|slot| FreeSlot {
+                    span: slot.span,
+                    free: free(&slot),
+                })
+                .collect())
+        })
+        .await
+    }
+}

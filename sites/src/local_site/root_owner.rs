@@ -1,0 +1,312 @@
+//! The owner of a site's root: one control plane at a time, because each counts
+//! the processors for itself.
+//!
+//! The file `owner` below the root is locked for as long as its process lives, and names it. The
+//! lock of a process that died is free at once. Over a network file system a lock may not be seen
+//! from elsewhere: there the name counts.
+
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cospan_domain::ids::InstanceId;
+use rustix::io::Errno;
+
+use super::attempt_root::OwnedRoot;
+use super::spawn_wrapper::install_script;
+use super::{LocalShared, attempt_processes, not_done};
+use crate::port::SiteError;
+
+pub(crate) const OWNER: &str = "owner";
+/// The longest wait for the lock: a process that was killed may be about to release it.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+
+/// The root that we have locked, if any.
+#[derive(Debug, Default)]
+pub(crate) struct Hold(Mutex<Option<HeldLock>>);
+
+#[derive(Debug)]
+struct HeldLock {
+    /// The lock lasts for as long as this is open.
+    _file: File,
+    identity: (u64, u64),
+}
+
+/// The owner of a root, as the file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owner {
+    instance: String,
+    host: String,
+    pid: u32,
+    /// The start of that process: its number may long be another's. Earlier versions do not say.
+    start: Option<u64>,
+    /// The data directory of that process. Earlier versions do not say.
+    data: Option<String>,
+}
+
+impl Owner {
+    pub(crate) fn ours(instance: InstanceId, data: &Path) -> Self {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = if host.trim().is_empty() {
+            "localhost"
+        } else {
+            host.trim()
+        }
+        .to_owned();
+        let pid = std::process::id();
+        let start = attempt_processes::started(pid);
+        // The directory must fit on a line of the file.
+        let data = data
+            .to_str()
+            .filter(|data| !data.is_empty() && !data.contains('\n'));
+        Self {
+            instance: instance.to_string(),
+            host,
+            pid,
+            start,
+            data: data.map(str::to_owned),
+        }
+    }
+
+    /// Parses the text of a file.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let word = |name| text.lines().find_map(|line| line.strip_prefix(name));
+        Some(Self {
+            instance: word("instance ")?.to_owned(),
+            host: word("host ")?.to_owned(),
+            pid: word("pid ")?.parse().ok()?,
+            start: word("start ").and_then(|start| start.parse().ok()),
+            data: word("data ").map(str::to_owned),
+        })
+    }
+
+    /// Formats the text of the file.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!(
+            "instance {}\nhost {}\npid {}\n",
+            self.instance, self.host, self.pid
+        );
+        let lines = [
+            ("start", self.start.map(|start| start.to_string())),
+            ("data", self.data.clone()),
+        ];
+        for (name, value) in lines {
+            if let Some(value) = value {
+                text += &format!("{name} {value}\n");
+            }
+        }
+        text
+    }
+
+    /// Returns true if it is a live process of this machine, and not this one.
+    fn lives_beside(&self, ours: &Self) -> bool {
+        let lives = self.start.is_some() && attempt_processes::started(self.pid) == self.start;
+        self.host == ours.host && self.pid != ours.pid && lives
+    }
+
+    /// Returns why this process does not take a root with this owner, if no lock can be seen.
+    pub(crate) fn keeps_out(&self, ours: &Self, place: &Path) -> Option<String> {
+        if self.lives_beside(ours) {
+            return Some(in_use(&place.display(), self, ours));
+        }
+        self.is_elsewhere(ours, place)
+    }
+
+    /// Explains why this process does not take back a root that it had.
+    pub(crate) fn took(&self, ours: &Self, place: &Path) -> String {
+        in_use(&place.display(), self, ours)
+    }
+
+    /// Returns why the root is that of another control plane on another host, whose lock
+    /// may not be seen from here.
+    fn is_elsewhere(&self, ours: &Self, place: &Path) -> Option<String> {
+        let place = place.display();
+        (self.instance != ours.instance && self.host != ours.host).then(|| {
+            format!(
+                "its root {place} is that of {self}; this is {ours}; stop the other for good \
+                 and remove {place}/{OWNER}, or give each a root of its own"
+            )
+        })
+    }
+
+    fn read(file: &File) -> io::Result<Option<Self>> {
+        let mut text = String::new();
+        let mut file = file;
+        // The file is read from its beginning: it was just opened, or is another's.
+        file.read_to_string(&mut text)?;
+        Ok(Self::parse(&text))
+    }
+
+    fn write(&self, file: &File) -> io::Result<()> {
+        file.set_len(0)?;
+        file.write_all_at(self.text().as_bytes(), 0)?;
+        file.sync_all()
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            instance,
+            host,
+            pid,
+            ..
+        } = self;
+        write!(f, "control plane {instance} on host {host} (process {pid})")?;
+        match &self.data {
+            Some(data) => write!(f, " with the data directory {data}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Hold {
+    /// Makes sure that a root is ours alone. A new one is prepared, and counts as ours only once
+    /// that is done; nobody else has it meanwhile.
+    ///
+    /// # Errors
+    /// `NotSent` if it is another's, with both names and the remedy; or it cannot be prepared.
+    pub(crate) fn keep(
+        &self,
+        root: &OwnedRoot,
+        ours: impl FnOnce() -> Owner,
+        prepare: impl FnOnce() -> io::Result<()>,
+    ) -> Result<(), SiteError> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = root.identity(OWNER).map_err(|e| not_done(&e))?;
+        if there.is_some() && held.as_ref().map(|held| held.identity) == there {
+            return Ok(());
+        }
+        // Another root is in its place, or we had none.
+        *held = None;
+        let taken = take(root, &ours())?;
+        prepare().map_err(|e| not_done(&e))?;
+        *held = Some(taken);
+        Ok(())
+    }
+}
+
+impl LocalShared {
+    /// Makes sure that the root is ours alone and has a complete wrapper, and finishes a removal
+    /// that was cut off when somebody last had the root.
+    ///
+    /// # Errors
+    /// `NotSent` if it is another's, with both names and the remedy.
+    pub(super) fn hold(&self, root: &OwnedRoot) -> Result<(), SiteError> {
+        let Some(instance) = self.config.owner else {
+            return Ok(());
+        };
+        self.hold.keep(
+            root,
+            || Owner::ours(instance, &self.config.data_directory),
+            || {
+                install_script(root)?;
+                let (gone, left) = root.left_gone()?;
+                self.sweeper.remove(left, || Ok(gone))
+            },
+        )
+    }
+}
+
+fn take(root: &OwnedRoot, ours: &Owner) -> Result<HeldLock, SiteError> {
+    let file = root.open_or_make(OWNER).map_err(|e| not_done(&e))?;
+    let locked = lock(&file).map_err(|e| not_done(&e))?;
+    let is_free = locked != LockHolder::Elsewhere;
+    let owner = Owner::read(&file).map_err(|e| not_done(&e))?;
+    let place = root.path();
+    let why = match owner {
+        None if !is_free => Some(format!(
+            "its root {} is in use by another process; this is {ours}; stop the other, or \
+             give each a root of its own",
+            place.display()
+        )),
+        Some(owner) if !is_free => Some(in_use(&place.display(), &owner, ours)),
+        // A process that lives and does not lock the root has given it up.
+        Some(owner) if locked == LockHolder::Here => owner.is_elsewhere(ours, place),
+        Some(owner) => owner.keeps_out(ours, place),
+        None => None,
+    };
+    if let Some(why) = why {
+        return Err(SiteError::NotSent(why));
+    }
+    ours.write(&file).map_err(|e| not_done(&e))?;
+    let found = file.metadata().map_err(|e| not_done(&e))?;
+    Ok(HeldLock {
+        _file: file,
+        identity: (found.dev(), found.ino()),
+    })
+}
+
+fn in_use(place: &dyn fmt::Display, owner: &Owner, ours: &Owner) -> String {
+    format!(
+        "its root {place} is in use by {owner}; this is {ours}; two would use the same processors: \
+         stop the other, or give each a root of its own"
+    )
+}
+
+/// The side that has a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LockHolder {
+    Here,
+    Elsewhere,
+    /// There are no locks, so the name counts.
+    Nowhere,
+}
+
+/// Locks a file, unless another process keeps it locked for long.
+fn lock(file: &File) -> io::Result<LockHolder> {
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(LockHolder::Here),
+            Err(TryLockError::WouldBlock) if begun.elapsed() >= LOCK_WAIT => {
+                return Ok(LockHolder::Elsewhere);
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+            Err(TryLockError::Error(error)) if has_no_locks(&error) => {
+                return Ok(LockHolder::Nowhere);
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// Returns true if the file system has no locks; some network file systems say so in their own way.
+fn has_no_locks(error: &io::Error) -> bool {
+    let none = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
+    error.kind() == io::ErrorKind::Unsupported
+        || Errno::from_io_error(error).is_some_and(|errno| none.contains(&errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::SiteName;
+
+    use super::*;
+
+    #[test]
+    fn a_root_that_could_not_be_prepared_is_prepared_the_next_time_and_then_no_more() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("root");
+        let name = SiteName::new("here").unwrap();
+        OwnedRoot::initialise(&path, &name).unwrap();
+        let root = OwnedRoot::open(&path, &name).unwrap();
+        let hold = Hold::default();
+        let ours = || Owner::ours(InstanceId::from_random(1), home.path());
+        hold.keep(&root, ours, || Err(io::Error::other("no room")))
+            .unwrap_err();
+        let mut prepared = 0;
+        for _ in 0..3 {
+            hold.keep(&root, ours, &mut || {
+                prepared += 1;
+                Ok(())
+            })
+            .unwrap();
+        }
+        assert_eq!(prepared, 1);
+    }
+}

@@ -1,0 +1,337 @@
+//! Queries, and decisions of the gate.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::io;
+use std::sync::PoisonError;
+
+use cospan_domain::ids::AttemptTag;
+use cospan_domain::labels::{Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES};
+use cospan_domain::resources::Resources;
+use rustix::process::Signal;
+
+use super::attempt_root::{ATTEMPTS, LIVE, OwnedRoot, SPOOL, nonce};
+use super::final_evidence::{Remembered, carrying, settle};
+use super::live_attempts::AttemptLedger;
+use super::live_entry::AttemptEntry;
+use super::local_reservations::kept_free;
+use super::read_evidence::{self, WrapperEvidence};
+use super::spawn_wrapper::lrm_id;
+use super::uptime;
+use super::{LocalConfig, LocalShared, not_done, now, unknown};
+use crate::port::{
+    Capabilities, FoundAttempt, GateDecision, GateState, Observation, SiteDescription, SiteError,
+    SiteStatus, TagLookup,
+};
+use crate::removal::Removed;
+use crate::wrapper::attempt_files::EvidenceFile;
+use crate::wrapper::parameters::{encode_go, encode_void};
+use crate::wrapper::state_files;
+
+/// The most files of an attempt that are removed while its caller waits: a second on a slow disk.
+const AT_ONCE: u64 = 500;
+
+impl LocalShared {
+    pub(super) fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.sound_root()?;
+        Ok(SiteDescription {
+            total: self.config.total.clone(),
+            largest_component: self.config.total.clone(),
+            labels: labels(&self.config),
+            capabilities: Capabilities {
+                reservations: self.config.reservations,
+                ..Capabilities::default()
+            },
+            lanes: None,
+            manager: format!(
+                "processes on this machine, through {}",
+                self.config.shell.display()
+            ),
+        })
+    }
+
+    pub(super) fn status(
+        self: &std::sync::Arc<Self>,
+        tags: &[AttemptTag],
+    ) -> Result<SiteStatus, SiteError> {
+        let root = self.sound_root()?;
+        let trouble = root.hindrance();
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(&trouble);
+        let status = self.status_in(&root, tags);
+        // The fault is the cause of whatever failed.
+        status.map_err(|error| trouble.map_or(error, SiteError::OutOfOrder))
+    }
+
+    fn status_in(
+        self: &std::sync::Arc<Self>,
+        root: &OwnedRoot,
+        tags: &[AttemptTag],
+    ) -> Result<SiteStatus, SiteError> {
+        let mut ledger = self.ledger();
+        ledger.sweep(root).map_err(|e| unknown(&e))?;
+        let refreshed = ledger.refresh(root, true).map_err(|e| unknown(&e))?;
+        self.watch(&mut ledger);
+        let attempts = tags
+            .iter()
+            .map(|tag: &AttemptTag| {
+                let live = ledger.entries.get(tag).map(|entry| entry.seen.clone());
+                let seen = live.or_else(|| refreshed.ended.get(tag).cloned());
+                let seen = seen
+                    .or_else(|| ledger.told.get(tag).cloned())
+                    .unwrap_or_else(|| examine(root, *tag));
+                (*tag, seen)
+            })
+            .collect();
+        let idle = self.idle(root, &ledger)?;
+        let ebbs = self.ebbs(root, &ledger, &idle)?;
+        Ok(SiteStatus {
+            site_clock: Some(now()),
+            idle,
+            idle_in: BTreeMap::new(),
+            ebbs,
+            attempts,
+            silence: None,
+        })
+    }
+
+    /// Returns what is free for one more attempt.
+    pub(super) fn idle(
+        &self,
+        root: &OwnedRoot,
+        ledger: &AttemptLedger,
+    ) -> Result<Resources, SiteError> {
+        let mut idle = self.unused(ledger)?;
+        idle.subtract(&kept_free(root, ledger, now()).map_err(|e| unknown(&e))?);
+        Ok(idle)
+    }
+
+    /// Returns what nobody uses, reserved or not.
+    pub(super) fn unused(&self, ledger: &AttemptLedger) -> Result<Resources, SiteError> {
+        let mut unused = self.config.total.clone();
+        unused.subtract(&ledger.held());
+        unused.subtract(&Resources::processors(self.foreign()?));
+        Ok(unused)
+    }
+
+    /// Reads how many processors others use.
+    pub(super) fn foreign(&self) -> Result<u32, SiteError> {
+        let Some(path) = &self.config.foreign_load else {
+            return Ok(0);
+        };
+        match std::fs::read_to_string(path) {
+            Ok(text) => text.trim().parse().map_err(|_| {
+                let place = path.display();
+                SiteError::OutcomeUnknown(format!("{place} is not a number of processors"))
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(unknown(&error)),
+        }
+    }
+
+    pub(super) fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
+        let root = self.root()?;
+        let directory = root
+            .modified(&format!("{ATTEMPTS}/{tag}"))
+            .map_err(|e| unknown(&e))?;
+        let spooled = root
+            .modified(&format!("{SPOOL}/{tag}"))
+            .map_err(|e| unknown(&e))?;
+        // A directory left by a control plane that died before it started the wrapper is no
+        // submission: a caller would wait for it, and in the end charge the site with its loss.
+        let ours = self
+            .ledger()
+            .entries
+            .get(&tag)
+            .is_some_and(AttemptEntry::is_of_this_process);
+        let known = directory.is_some() && spooled.is_some()
+            || ours
+            || !carrying(&root, tag).map_err(|e| unknown(&e))?.is_empty();
+        let found = if known {
+            let submitted_at = spooled.or(directory).unwrap_or_else(now);
+            vec![FoundAttempt {
+                lrm_id: lrm_id(tag)?,
+                submitted_at,
+            }]
+        } else {
+            Vec::new()
+        };
+        Ok(TagLookup { found })
+    }
+
+    pub(super) fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
+        let root = self.root()?;
+        if let Some(decided) = decided(&root, tag)? {
+            return Ok(decided);
+        }
+        let directory = format!("{ATTEMPTS}/{tag}");
+        match decision {
+            GateDecision::Go(_) => {
+                if !root.exists(&directory).map_err(|e| not_done(&e))? {
+                    let why = "the attempt has no directory yet".to_owned();
+                    return Err(SiteError::Refused(why));
+                }
+                root.make_dir(&read_evidence::path(tag, "work"))
+                    .map_err(|e| not_done(&e))?;
+            }
+            GateDecision::Void => {
+                root.make_dir(&directory).map_err(|e| not_done(&e))?;
+            }
+        }
+        let state = match link_decision(&root, tag, decision)? {
+            Some(ours) => ours,
+            None => decided(&root, tag)?.ok_or_else(|| {
+                SiteError::OutcomeUnknown(format!("the decision of {tag} cannot be read"))
+            })?,
+        };
+        self.hint(&root, tag, state);
+        Ok(state)
+    }
+
+    /// Wakes a wrapper that waits at its gate. Without this, it wakes a little later.
+    fn hint(&self, root: &OwnedRoot, tag: AttemptTag, state: GateState) {
+        let mut ledger = self.ledger();
+        if !ledger.knows_wrapper(tag) {
+            // Another process started it, or nobody ever will: then it uses nothing from now on.
+            ledger.search_again();
+            let _ = ledger.refresh(root, true);
+        }
+        let Some(entry) = ledger.entries.get_mut(&tag) else {
+            return;
+        };
+        entry.opened |= state == GateState::Opened;
+        let heard = entry.ring();
+        let wrapper = entry.wrapper().cloned().filter(|_| !heard);
+        drop(ledger);
+        // Before `ready` is written the signal would find no trap and end it.
+        if let Some(wrapper) = wrapper
+            && WrapperEvidence::collect(root, tag)
+                .is_ok_and(|e| e.is_some_and(|e| e.ready.is_some()))
+        {
+            wrapper.signal(Signal::USR2);
+        }
+        self.waker.wake();
+    }
+
+    pub(super) fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
+        let root = self.root()?;
+        let mut ledger = self.ledger();
+        ledger.refresh(&root, true).map_err(|e| not_done(&e))?;
+        if ledger.entries.contains_key(&tag) {
+            return Err(SiteError::Refused(format!(
+                "{tag} has not ended; cancel it first"
+            )));
+        }
+        ledger.told.remove(&tag);
+        drop(ledger);
+        // A wrapper that comes late finds no parameters and ends.
+        let removed = [LIVE, SPOOL, ATTEMPTS].map(|place| self.clear_away(&root, place, tag));
+        removed.into_iter().collect::<io::Result<()>>().map_err(|error| {
+            let root = self.config.root.display();
+            SiteError::OutcomeUnknown(format!(
+                "what {tag} left in {root} cannot be removed: {error}; see who owns it, and remove \
+                 it by hand"
+            ))
+        })
+    }
+
+    /// Removes the remains of an attempt from one of our directories; if they
+    /// are many, the rest later.
+    fn clear_away(&self, root: &OwnedRoot, place: &str, tag: AttemptTag) -> io::Result<()> {
+        let aside = format!("{tag}.{}", nonce());
+        let moved = root.set_aside(&format!("{place}/{tag}"), &aside)?;
+        if moved && root.clear(&aside, AT_ONCE)? == Removed::Some {
+            self.sweeper
+                .remove(vec![CString::new(aside)?], || root.gone())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
+        let root = self.root()?;
+        let mut tags = Vec::new();
+        for directory in [ATTEMPTS, SPOOL, LIVE] {
+            tags.extend(root.tags(directory).map_err(|e| unknown(&e))?);
+        }
+        tags.sort_unstable();
+        tags.dedup();
+        Ok(tags)
+    }
+}
+
+/// Returns the labels of the configuration, and those of the one node that this site is.
+fn labels(config: &LocalConfig) -> Labels {
+    let total = &config.total;
+    let mut labels = config.labels.clone();
+    let counts = [
+        (NODES, 1),
+        (NODE_PROCESSORS, total.processors.into()),
+        (NODE_MEMORY_MB, total.other("memory_mb")),
+        (NODE_GPUS, total.other("gpus")),
+    ];
+    for (key, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+        labels
+            .entry(key.into())
+            .or_insert_with(|| [count.to_string().into()].into());
+    }
+    labels
+}
+
+fn examine(root: &OwnedRoot, tag: AttemptTag) -> Observation {
+    let observed = WrapperEvidence::collect(root, tag).and_then(|evidence| match evidence {
+        None => Ok(Observation::Absent),
+        Some(evidence) => match evidence.last_word() {
+            Some(last) => Ok(last),
+            None => settle(root, tag, Remembered::default()),
+        },
+    });
+    observed.unwrap_or_else(|error| Observation::Unknown(error.to_string()))
+}
+
+/// Reads the decision. Decisions appear complete, so one that differs from what was written was
+/// replaced by a payload, which an open gate let in.
+fn decided(root: &OwnedRoot, tag: AttemptTag) -> Result<Option<GateState>, SiteError> {
+    let found = root
+        .read_state(&read_evidence::path(tag, "decision"))
+        .map_err(|e| unknown(&e))?;
+    Ok(found.map(|found| {
+        match found {
+            EvidenceFile::File(bytes, _) => state_files::decision(&bytes, tag, root.seal()),
+            EvidenceFile::Spoiled => None,
+        }
+        .unwrap_or(GateState::Opened)
+    }))
+}
+
+/// Writes the decision under a name of its own and links it: exactly one link wins.
+/// `None` if another one did.
+fn link_decision(
+    root: &OwnedRoot,
+    tag: AttemptTag,
+    decision: &GateDecision,
+) -> Result<Option<GateState>, SiteError> {
+    let (bytes, state) = match decision {
+        GateDecision::Go(go) => {
+            let start_by = uptime::at(go.start_by).map_err(|e| not_done(&e))?;
+            (encode_go(tag, go, now(), Some(start_by)), GateState::Opened)
+        }
+        GateDecision::Void => (encode_void(tag, root.seal()), GateState::Voided),
+    };
+    let aside = read_evidence::path(tag, &format!("decision.{}.tmp", nonce()));
+    let written = root.write(&aside, &bytes);
+    let linked = match written {
+        Ok(()) => root
+            .link(&aside, &read_evidence::path(tag, "decision"))
+            .map_err(|e| unknown(&e)),
+        Err(error) => Err(not_done(&error)),
+    };
+    // A name that is left is removed with the attempt.
+    let _ = root.remove(&aside);
+    Ok(linked?.then_some(state))
+}

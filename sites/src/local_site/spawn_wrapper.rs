@@ -1,0 +1,176 @@
+//! Starts wrappers.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use cospan_domain::ids::AttemptTag;
+use cospan_domain::units::DurationMs;
+
+use super::attempt_processes::OWNER_VARIABLE;
+use super::attempt_root::{ATTEMPTS, OwnedRoot, SPOOL};
+use super::gate_bell::{self, Bell};
+use super::live_attempts::AttemptLedger;
+use super::live_entry::AttemptEntry;
+use super::{LocalConfig, LocalShared, not_done};
+use crate::port::{SiteError, SubmitRequest, Submitted};
+use crate::wrapper::parameters::{self, WrapperPace};
+use crate::wrapper::{SCRIPT, script_name};
+
+impl LocalShared {
+    /// Reserves, prepares, starts. A known tag is not started again; if two runs of the control
+    /// plane started it, the second wrapper finds its directory taken.
+    pub(super) fn submit(
+        self: &std::sync::Arc<Self>,
+        order: &SubmitRequest,
+    ) -> Result<Submitted, SiteError> {
+        let root = self.sound_root()?;
+        if let Some(hindrance) = root.hindrance() {
+            return Err(SiteError::OutOfOrder(hindrance));
+        }
+        let tag = order.tag;
+        let known = self.ledger().entries.contains_key(&tag);
+        if known
+            || root
+                .exists(&format!("{ATTEMPTS}/{tag}"))
+                .map_err(|e| not_done(&e))?
+        {
+            return submitted(tag);
+        }
+        self.reserve(&root, order)?;
+        let patience = Duration::from_millis(self.config.poll.min(order.hold_max).0);
+        // Without a bell, the wrapper has its alarms.
+        let (bell, heard) = Bell::new(patience).ok().unzip();
+        let started = prepare(&root, &self.config, order)
+            .and_then(|()| start(&root, &self.config, tag, heard));
+        let mut ledger = self.ledger();
+        match started {
+            Ok(child) => {
+                if let Some(entry) = ledger.entries.get_mut(&tag) {
+                    entry.started(child, bell);
+                }
+                self.watch(&mut ledger);
+                self.waker.wake();
+                submitted(tag)
+            }
+            Err(error) => {
+                ledger.entries.remove(&tag);
+                // If it stays, it counts as using something for a moment only.
+                let _ = root.remove(&format!("{}/{tag}", super::attempt_root::LIVE));
+                Err(not_done(&error))
+            }
+        }
+    }
+
+    fn reserve(&self, root: &OwnedRoot, order: &SubmitRequest) -> Result<(), SiteError> {
+        if let Some(shortage) = self.config.total.first_shortage(&order.resources) {
+            return Err(SiteError::Refused(format!(
+                "the attempt {shortage} at most"
+            )));
+        }
+        let longest = DurationMs(order.wall_time.0.saturating_add(self.config.grace.0));
+        let until = super::now() + order.hold_max + longest;
+        let entry =
+            AttemptEntry::new(order.resources.clone(), longest).until(until, order.reservation);
+        let mut ledger = self.ledger();
+        if ledger.entries.contains_key(&order.tag) {
+            return Err(SiteError::NotSent(
+                "the same tag is being submitted".to_owned(),
+            ));
+        }
+        // Reserved processors are there for whoever reserved them.
+        let idle = |ledger: &AttemptLedger| match order.reservation {
+            Some(_) => self.unused(ledger),
+            None => self.idle(root, ledger),
+        };
+        if let Some(shortage) = idle(&ledger)?.first_shortage(&order.resources) {
+            // Attempts that ended a moment ago may not have been seen yet.
+            ledger.refresh(root, true).map_err(|e| not_done(&e))?;
+            if !idle(&ledger)?.covers(&order.resources) {
+                return Err(SiteError::SiteFull(format!("the attempt {shortage} idle")));
+            }
+        }
+        self.keeps_promises(root, &ledger, order, longest)?;
+        let path = format!("{}/{}", super::attempt_root::LIVE, order.tag);
+        root.replace(&path, &entry.encode(order.tag))
+            .map_err(|e| not_done(&e))?;
+        ledger.entries.insert(order.tag, entry);
+        Ok(())
+    }
+}
+
+fn submitted(tag: AttemptTag) -> Result<Submitted, SiteError> {
+    Ok(Submitted {
+        lrm_id: lrm_id(tag)?,
+    })
+}
+
+/// Makes the number of an attempt from its tag, because that of a process is given out again.
+pub(super) fn lrm_id(tag: AttemptTag) -> Result<cospan_domain::ids::LrmId, SiteError> {
+    let text = tag.to_string();
+    cospan_domain::ids::LrmId::new(&text).map_err(|e| SiteError::Refused(e.to_string()))
+}
+
+/// Writes what the wrapper reads.
+fn prepare(root: &OwnedRoot, config: &LocalConfig, order: &SubmitRequest) -> io::Result<()> {
+    let spool = format!("{SPOOL}/{}", order.tag);
+    root.make_dir(&spool)?;
+    let pace = WrapperPace {
+        hold_max: order.hold_max,
+        wall_time: order.wall_time,
+        grace: config.grace,
+        poll: config.poll,
+        seldom: None,
+        warning: order.warning,
+    };
+    let written = parameters::written(order, &config.root, &pace, &config.seal);
+    if let Some(inputs) = written.inputs {
+        root.write(&format!("{spool}/inputs"), &inputs)?;
+    }
+    root.write(&format!("{spool}/params"), &written.params)
+}
+
+/// Starts the wrapper in its own process group, with its output in a file.
+fn start(
+    root: &OwnedRoot,
+    config: &LocalConfig,
+    tag: AttemptTag,
+    bell: Option<OwnedFd>,
+) -> io::Result<Child> {
+    let script = script_name();
+    if !root.exists(&script)? {
+        install_script(root)?;
+    }
+    let log: File = root.append(&format!("{SPOOL}/{tag}/log"))?;
+    let environment: &BTreeMap<String, String> = &config.environment;
+    Command::new(&config.shell)
+        .arg(config.root.join(script))
+        .arg(&config.root)
+        .arg(tag.to_string())
+        .args(bell.as_ref().map(|_| gate_bell::ARGUMENT))
+        .env_clear()
+        .envs(environment)
+        .env(OWNER_VARIABLE, root.attempts().join(tag.to_string()))
+        .stdin(bell.map_or_else(Stdio::null, Stdio::from))
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+}
+
+/// Puts the wrapper in place, durably: an empty one, left by a power cut, would run nothing, and
+/// report success. A shell reads its script while it runs it: each version has its own name, and is
+/// never changed once it is complete.
+pub(super) fn install_script(root: &OwnedRoot) -> io::Result<()> {
+    let name = script_name();
+    let content = SCRIPT.as_bytes();
+    if root.has(&name, content)? {
+        Ok(())
+    } else {
+        root.replace_durably(&name, content)
+    }
+}

@@ -1,0 +1,460 @@
+//! Checks which directory may become the root of a site. A root is empty, or bears our mark; it is
+//! nothing that the machine or its users depend on, and nobody else can put another in its place.
+//! Nothing that is there is changed to make it one.
+//!
+//! Sites that only an agent reaches follow the same rules, which the agent has in its own script.
+
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use cospan_domain::ids::SiteName;
+use rustix::fs::{AtFlags, CWD, FileType, StatxAttributes, StatxFlags};
+use thiserror::Error;
+
+use crate::files::file_root::{FILES, OURS as COPIES};
+use crate::local_site::attempt_root::{GONE, MARKER, OURS as ATTEMPTS, is_cut_off, marker_of};
+use crate::local_site::root_owner::OWNER;
+
+/// Directories of the system, and those in which others have theirs. Directories below them
+/// belong to whoever has them.
+const TOPS: [&str; 29] = [
+    "/",
+    "/boot",
+    "/home",
+    "/lost+found",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/root",
+    "/run",
+    "/run/lock",
+    "/run/shm",
+    "/run/user",
+    "/dev/shm",
+    "/srv",
+    "/tmp",
+    "/usr/local",
+    "/var",
+    "/var/backups",
+    "/var/cache",
+    "/var/lib",
+    "/var/local",
+    "/var/lock",
+    "/var/log",
+    "/var/mail",
+    "/var/opt",
+    "/var/run",
+    "/var/spool",
+    "/var/tmp",
+    "/var/www",
+];
+/// Directories of the system in which nobody has anything, but for those above.
+const WHOLE: [&str; 12] = [
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/sbin",
+    "/sys", "/usr",
+];
+const STICKY: u32 = 0o1000;
+const BY_GROUP: u32 = 0o020;
+const BY_OTHERS: u32 = 0o002;
+
+/// The reason why a directory is not made the root of a site: what was found, and what to do.
+#[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each variant is its message")]
+pub enum Unfit {
+    #[error("it is {found}; give the site a directory of its own, like {}", example.display())]
+    NotOurs { found: String, example: PathBuf },
+    #[error("it is reached by {found}; name the directory itself: {}", real.display())]
+    Detour { found: String, real: PathBuf },
+    #[error(
+        "it belongs to user {owner}, not to user {us} who runs this; name one that is not there yet"
+    )]
+    Foreign { owner: u32, us: u32 },
+    #[error(
+        "it has no {MARKER}, and it is not empty: it holds {held}; name a directory that is empty \
+         or not there yet"
+    )]
+    Occupied { held: String },
+    #[error(
+        "others can write to it (mode {mode:03o}); look at what is in it, and then run: chmod 700 {}",
+        path.display()
+    )]
+    Loose { path: PathBuf, mode: u32 },
+    #[error(
+        "others can put another directory in its place: {} can be changed by others (mode \
+         {mode:03o}, not sticky); name one below a directory of your own",
+        above.display()
+    )]
+    Above { above: PathBuf, mode: u32 },
+    #[error("its {MARKER} names another site; give each site its own directory")]
+    OfAnother,
+    #[error("it lies inside the root of another site, {}; give each site its own directory",
+        other.display())]
+    Within { other: PathBuf },
+    #[error("{} cannot be looked at: {source}", path.display())]
+    Unseen { path: PathBuf, source: io::Error },
+}
+
+/// The state of a place that may become a root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RootStanding {
+    /// Nothing is there, or only what we began to make.
+    Free,
+    /// It bears the site's mark.
+    Ours,
+}
+
+/// Checks that a directory of this machine may be the root of a site. Changes nothing. One that
+/// bears the site's mark may go on, wherever it is.
+///
+/// # Errors
+/// It may not: what was found, and what to do.
+pub fn look(path: &Path, site: &SiteName) -> Result<RootStanding, Unfit> {
+    if bears_mark(path, site)? {
+        return Ok(RootStanding::Ours);
+    }
+    let real = resolve(path)?;
+    check_use(&real)?;
+    for above in real.ancestors().skip(1) {
+        check_above(&real, above)?;
+    }
+    if let Some(found) = metadata(&real)? {
+        check_owner(&real, &found)?;
+        check_contents(&real)?;
+        check_rights(&real, &found)?;
+    }
+    Ok(RootStanding::Free)
+}
+
+/// Resolves a path of which some part exists: the missing part is still to be made.
+pub fn whole(path: &Path) -> PathBuf {
+    let found = path
+        .ancestors()
+        .find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, mut real)) = found else {
+        return path.to_owned();
+    };
+    for part in path.strip_prefix(above).unwrap_or(path).components() {
+        match part {
+            Component::ParentDir => {
+                real.pop();
+            }
+            part => real.push(part),
+        }
+    }
+    real
+}
+
+/// Checks by the path alone that it does not name a directory that no site can have.
+///
+/// # Errors
+/// The directory is the system's.
+pub fn check_name(path: &Path) -> Result<(), Unfit> {
+    let is = |all: &[&str]| all.iter().any(|one| path == Path::new(one));
+    let is_top = is(&TOPS);
+    let below = || WHOLE.iter().any(|one| path.starts_with(one));
+    let is_kept = || {
+        ["/dev/shm", "/usr/local"]
+            .iter()
+            .any(|one| path.starts_with(one))
+    };
+    if is_top || below() && !is_kept() {
+        let found = if path == Path::new("/") {
+            "the root directory of the machine".to_owned()
+        } else {
+            format!("{}, a directory of the system", path.display())
+        };
+        let example = if is_top && !is(&["/", "/boot", "/lost+found"]) {
+            path.join("cospan")
+        } else {
+            PathBuf::from("/var/tmp/cospan")
+        };
+        return Err(Unfit::NotOurs { found, example });
+    }
+    Ok(())
+}
+
+fn bears_mark(path: &Path, site: &SiteName) -> Result<bool, Unfit> {
+    match read_mark(path) {
+        // The mark was cut off by a loss of power: then the rest must be ours.
+        None => Ok(false),
+        Some(mark) if is_cut_off(&mark, site) => Ok(false),
+        Some(mark) if mark == marker_of(site) => Ok(true),
+        Some(_) => Err(Unfit::OfAnother),
+    }
+}
+
+/// Reads the mark of a directory. Never waits for a writer.
+fn read_mark(path: &Path) -> Option<Vec<u8>> {
+    use std::io::Read;
+    let file = path.join(MARKER);
+    if !std::fs::symlink_metadata(&file).ok()?.is_file() {
+        return None;
+    }
+    let mut mark = Vec::new();
+    std::fs::File::open(file)
+        .ok()?
+        .take(1 << 10)
+        .read_to_end(&mut mark)
+        .ok()?;
+    Some(mark)
+}
+
+/// Returns the path, if it leads nowhere else than it says.
+fn resolve(path: &Path) -> Result<PathBuf, Unfit> {
+    let plain: PathBuf = path.components().collect();
+    let is_detour = plain.components().any(|part| part == Component::ParentDir);
+    if is_detour {
+        return Err(Unfit::Detour {
+            found: "way of \"..\"".to_owned(),
+            real: whole(&plain),
+        });
+    }
+    let mut at: Vec<&Path> = plain.ancestors().collect();
+    at.reverse();
+    for above in at {
+        let Some(found) = metadata(above)? else { break };
+        if found.is_symlink() {
+            let to = std::fs::read_link(above).map_err(unseen(above))?;
+            let found = format!("a symbolic link, {} -> {}", above.display(), to.display());
+            return Err(Unfit::Detour {
+                found,
+                real: whole(&plain),
+            });
+        }
+        if !found.is_dir() && above != plain {
+            let found = format!("below {}, which is {}", above.display(), kind(found.mode()));
+            return Err(Unfit::NotOurs {
+                found,
+                example: beside(above),
+            });
+        }
+    }
+    Ok(plain)
+}
+
+/// Refuses what people and the machine depend on.
+fn check_use(path: &Path) -> Result<(), Unfit> {
+    check_name(path)?;
+    let home = homes().into_iter().find(|home| home.starts_with(path));
+    if let Some(home) = home {
+        let (found, example) = if home == path {
+            ("a home directory".to_owned(), home.join("cospan"))
+        } else {
+            (
+                format!("above the home directory {}", home.display()),
+                PathBuf::from("/var/tmp/cospan"),
+            )
+        };
+        return Err(Unfit::NotOurs { found, example });
+    }
+    if is_mount_point(path) {
+        let found = "the mount point of a file system".to_owned();
+        Err(Unfit::NotOurs {
+            found,
+            example: path.join("cospan"),
+        })
+    } else {
+        Ok(())
+    }
+}
+
+/// Lists the homes of all users that this machine lists, and ours.
+fn homes() -> Vec<PathBuf> {
+    let listed = std::fs::read("/etc/passwd").unwrap_or_default();
+    let listed = listed.split(|byte| *byte == b'\n').filter_map(|line| {
+        let home = line.split(|byte| *byte == b':').nth(5)?;
+        Some(PathBuf::from(OsStr::from_bytes(home)))
+    });
+    let ours = std::env::var_os("HOME").map(PathBuf::from);
+    let homes = listed
+        .chain(ours)
+        .filter(|home| home.is_absolute() && home != Path::new("/"));
+    homes
+        .flat_map(|home| [home.canonicalize().ok(), Some(home)])
+        .flatten()
+        .collect()
+}
+
+fn is_mount_point(path: &Path) -> bool {
+    let told = rustix::fs::statx(
+        CWD,
+        path,
+        AtFlags::SYMLINK_NOFOLLOW,
+        StatxFlags::BASIC_STATS,
+    );
+    let told = told.is_ok_and(|stat| stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
+    // An older kernel does not report it.
+    let device = |path: &Path| {
+        std::fs::symlink_metadata(path)
+            .map(|found| found.dev())
+            .ok()
+    };
+    let above = path.parent().and_then(device);
+    told || device(path).is_some_and(|own| above.is_some_and(|above| own != above))
+}
+
+/// Checks a directory above: whoever can rename its entries can put another in the root's place.
+/// A group of the account's own is nobody else; one that shares a project is trusted not to
+/// rename what is further up.
+fn check_above(path: &Path, above: &Path) -> Result<(), Unfit> {
+    let Some(found) = metadata(above)? else {
+        return Ok(());
+    };
+    if !found.is_dir() {
+        return Ok(());
+    }
+    if read_mark(above).is_some_and(|mark| mark.starts_with(b"cospan site ")) {
+        return Err(Unfit::Within {
+            other: above.into(),
+        });
+    }
+    let groups = if path.parent() == Some(above) {
+        wide(&found)
+    } else {
+        BY_OTHERS
+    };
+    if found.mode() & groups != 0 && found.mode() & STICKY == 0 {
+        Err(Unfit::Above {
+            above: above.into(),
+            mode: found.mode() & 0o7777,
+        })
+    } else {
+        Ok(())
+    }
+}
+
+/// Returns the write permissions that are too wide.
+fn wide(found: &Metadata) -> u32 {
+    let is_ours = [0, rustix::process::getegid().as_raw()].contains(&found.gid());
+    if is_ours {
+        BY_OTHERS
+    } else {
+        BY_GROUP | BY_OTHERS
+    }
+}
+
+fn check_owner(path: &Path, found: &Metadata) -> Result<(), Unfit> {
+    if !found.is_dir() {
+        return Err(Unfit::NotOurs {
+            found: kind(found.mode()).to_owned(),
+            example: beside(path),
+        });
+    }
+    let us = rustix::process::geteuid().as_raw();
+    if found.uid() == us {
+        Ok(())
+    } else {
+        Err(Unfit::Foreign {
+            owner: found.uid(),
+            us,
+        })
+    }
+}
+
+fn check_rights(path: &Path, found: &Metadata) -> Result<(), Unfit> {
+    match found.mode() & wide(found) {
+        0 => Ok(()),
+        _ => Err(Unfit::Loose {
+            path: path.into(),
+            mode: found.mode() & 0o7777,
+        }),
+    }
+}
+
+/// Checks that nothing is in it but users' files where they belong, and the remains of a start that
+/// was cut off: directories of ours without a mark.
+fn check_contents(path: &Path) -> Result<(), Unfit> {
+    if is_known_without_mark(path) {
+        return Ok(());
+    }
+    let mut held = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unseen(path))? {
+        let entry = entry.map_err(unseen(path))?;
+        if !is_begun(&entry).map_err(unseen(&entry.path()))? {
+            held.push(entry.file_name().display().to_string());
+        }
+    }
+    held.sort_unstable();
+    match &held[..] {
+        [] => Ok(()),
+        [one] => Err(Unfit::Occupied {
+            held: format!("{one:?}"),
+        }),
+        [one, .., last] => {
+            let rest = held.len() - 2;
+            let more = if rest == 0 {
+                String::new()
+            } else {
+                format!(" and {rest} more")
+            };
+            Err(Unfit::Occupied {
+                held: format!("{one:?}, {last:?}{more}"),
+            })
+        }
+    }
+}
+
+/// Returns true for a root that has been in use, and lost its mark by a power cut: earlier versions
+/// did not make sure that the file was on the disk.
+fn is_known_without_mark(path: &Path) -> bool {
+    let found = |name: &str| std::fs::symlink_metadata(path.join(name)).ok();
+    let is_file = |name| found(name).is_some_and(|found| found.is_file());
+    ATTEMPTS
+        .iter()
+        .all(|name: &&str| found(name).is_some_and(|found| found.is_dir()))
+        && (is_file(MARKER) || is_file(OWNER))
+}
+
+/// Returns true if a name in a root without a mark is ours.
+fn is_begun(entry: &std::fs::DirEntry) -> io::Result<bool> {
+    let name = entry.file_name();
+    let found = entry.metadata()?;
+    let is_ours = |all: &[&str]| all.iter().any(|one| name == *one);
+    if name == MARKER {
+        return Ok(found.is_file());
+    }
+    if !found.is_dir() || !is_ours(&ATTEMPTS) && !is_ours(&COPIES) {
+        return Ok(false);
+    }
+    // A mark is written here before it gets its name, and users may have brought files already.
+    Ok(name == GONE || name == FILES || std::fs::read_dir(entry.path())?.next().is_none())
+}
+
+fn metadata(path: &Path) -> Result<Option<Metadata>, Unfit> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(found)),
+        Err(error)
+            if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind()) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(unseen(path)(error)),
+    }
+}
+
+fn unseen(path: &Path) -> impl Fn(io::Error) -> Unfit + '_ {
+    |source| Unfit::Unseen {
+        path: path.into(),
+        source,
+    }
+}
+
+fn beside(path: &Path) -> PathBuf {
+    path.parent().unwrap_or(path).join("cospan")
+}
+
+/// Describes what is there instead of something else.
+pub(crate) fn kind(mode: u32) -> &'static str {
+    match FileType::from_raw_mode(mode) {
+        FileType::RegularFile => "a file",
+        FileType::Directory => "a directory",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a named pipe",
+        FileType::Socket => "a socket",
+        _ => "a device",
+    }
+}

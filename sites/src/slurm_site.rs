@@ -1,0 +1,554 @@
+//! A cluster under Slurm, driven by an ordinary account of it.
+//!
+//! The agent script does all work there, through [`crate::exec`]. The site's root is a directory
+//! that its nodes share; below it is what a local site has, too: `site-id`, `spool/<tag>/`,
+//! `attempts/<tag>/`, `gone/`. A job is ours if its name and its comment are the attempt's tag and
+//! it was submitted below this root; nothing is ever done to a job by its number alone.
+
+mod accounts;
+mod agent_calls;
+mod attempt_state;
+#[cfg(test)]
+mod cancels_tests;
+#[cfg(test)]
+mod clock_tests;
+pub mod cluster_check;
+pub mod cluster_remains;
+mod errors;
+pub mod findings;
+mod hosts;
+mod nodes;
+mod occupancy;
+mod options;
+mod partitions;
+mod polls;
+#[cfg(test)]
+mod polls_tests;
+mod queue;
+mod reservation_rights;
+mod root_ownership;
+mod slurm_reservations;
+#[cfg(test)]
+mod slurm_reservations_tests;
+mod times;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cospan_domain::acquisition::SitePartitions;
+use cospan_domain::catalogue::file_state::FileStamp;
+use cospan_domain::ids::{AttemptTag, Digest, HostName, InstanceId, LrmId, SiteName};
+use cospan_domain::labels::Labels;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
+use tokio::time::Instant;
+
+use self::root_ownership::RootHold;
+use crate::agent::{self, AgentAnswer, AgentRequest, SiteAgent};
+use crate::clock::SteadyClock;
+use crate::exec::{Exec, ExecCommand, ExecLane, Work};
+use crate::files::attached_files::Attached;
+use crate::files::remote_file_area::RemoteFiles;
+use crate::files::tree_pieces::Listing;
+use crate::files::{AreaConfig, FileArea, SiteFiles, Sources};
+use crate::local_site::attempt_root::ATTEMPTS;
+use crate::ping;
+use crate::port::{
+    Attempts, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision, GateState,
+    Inspected, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest,
+    Submitted, TagLookup, UploadStep,
+};
+use crate::wrapper::attempt_words::Seal;
+use crate::wrapper::parameters::Seldom;
+
+pub use options::{LANES, passed_on};
+pub use times::time;
+
+/// Slurm's part of the agent's script.
+const MANAGER: &str = include_str!("slurm/slurm.sh");
+
+/// The part that reserves.
+const RESERVES: &str = include_str!("slurm/reservations.sh");
+
+/// The part that submits.
+const SUBMITS: &str = include_str!("slurm/submission.sh");
+
+/// A program that measures a round trip for longer than this has no answer.
+const PING_LONGEST: Duration = Duration::from_secs(20);
+
+/// The configuration of a site under Slurm.
+#[derive(Debug, Clone)]
+pub struct SlurmConfig {
+    /// The name of the site.
+    pub name: SiteName,
+    /// The directory tree of the site, as this machine and all nodes of the cluster name it.
+    pub root: PathBuf,
+    /// All that may be used of it; never more processors than its partition has. Memory and GPUs
+    /// that are not named are those of its nodes.
+    pub total: Resources,
+    /// The labels of the site.
+    pub labels: Labels,
+    /// Configuration file of Slurm that names the cluster; the installation's own if left out.
+    pub slurm_conf: Option<PathBuf>,
+    /// Partition to submit to; Slurm's default if left out.
+    pub partition: Option<String>,
+    /// Account to charge.
+    pub account: Option<String>,
+    /// Quality of service.
+    pub qos: Option<String>,
+    /// Features that nodes must have.
+    pub constraint: Option<String>,
+    /// Reservation to run in.
+    pub reservation: Option<String>,
+    /// True if it grants reservations: the account may make them in Slurm.
+    pub reservations: bool,
+    /// True if a component that cannot start at once may wait in Slurm's queue.
+    pub queues: bool,
+    /// True if nothing is claimed: every component waits in the queue.
+    pub queues_only: bool,
+    /// The time from TERM to KILL when an attempt is ended; shortened to what Slurm leaves.
+    pub grace: DurationMs,
+    /// The interval at which a wrapper looks at its gate.
+    pub poll: DurationMs,
+    /// For this long Slurm is not asked again about its nodes, nor about attempts that it said wait
+    /// or run, if their files say no more.
+    pub memory: DurationMs,
+    /// The longest that a status query may take: after half of it Slurm has no answer, and the
+    /// files of attempts are read without.
+    pub query: DurationMs,
+    /// The longest that a call may take.
+    pub deadline: DurationMs,
+    /// Command line of the agent that copies and digests files; see [`AreaConfig::agent`].
+    pub copy_agent: Vec<OsString>,
+    /// A copy has failed if no byte moves for this long.
+    pub stall: DurationMs,
+    /// The command line that measures how far a host is, which is its last argument.
+    pub ping: Vec<String>,
+    /// Roots of the sites on this machine that copies may come from.
+    pub neighbours: BTreeMap<SiteName, PathBuf>,
+    /// Sites whose copies pass through this process.
+    pub sources: Sources,
+    /// The seal that proves what wrappers wrote; none if left out.
+    pub seal: Seal,
+    /// The control plane that is to have the root for itself; `None`: nobody is kept out.
+    pub owner: Option<InstanceId>,
+    /// The data directory of that control plane, for whoever finds that the root is in use.
+    pub data_directory: PathBuf,
+}
+
+impl SlurmConfig {
+    /// Makes one with ordinary settings, in the default partition.
+    pub fn new(name: SiteName, root: PathBuf, total: Resources, copy_agent: Vec<OsString>) -> Self {
+        Self {
+            name,
+            root,
+            total,
+            labels: Labels::new(),
+            slurm_conf: None,
+            partition: None,
+            account: None,
+            qos: None,
+            constraint: None,
+            reservation: None,
+            reservations: false,
+            queues: true,
+            queues_only: false,
+            grace: DurationMs::from_secs(5),
+            poll: DurationMs::from_secs(1),
+            memory: DurationMs::from_secs(10),
+            query: DurationMs::from_secs(10),
+            deadline: DurationMs::from_secs(20),
+            copy_agent,
+            stall: DurationMs::from_secs(60),
+            ping: ping::command(),
+            neighbours: BTreeMap::new(),
+            sources: Sources::new(),
+            seal: Seal::none(),
+            owner: None,
+            data_directory: PathBuf::new(),
+        }
+    }
+
+    /// Makes the files of a site whose root this machine has.
+    fn attached(&self, name: SiteName, root: PathBuf) -> Result<Attached, SiteError> {
+        let area = FileArea::new(AreaConfig {
+            root: root.clone(),
+            attempts: ATTEMPTS.to_owned(),
+            agent: self.copy_agent.clone(),
+            stall: Duration::from_millis(self.stall.0),
+        })?;
+        let deadline = Duration::from_millis(self.deadline.0);
+        Ok(Attached::new(
+            area,
+            name,
+            root,
+            self.neighbours.clone(),
+            deadline,
+        ))
+    }
+}
+
+/// Facts that Slurm reports of itself.
+#[derive(Debug, Clone, Default)]
+struct SlurmFacts {
+    /// The time from TERM to KILL of a job that Slurm ends.
+    kill_wait: Option<DurationMs>,
+    /// Memory and GPUs of the site's partition.
+    amounts: BTreeMap<Arc<str>, u64>,
+    /// The partitions of the cluster.
+    lanes: SitePartitions,
+    /// True if any of its nodes has disk that Slurm counts.
+    counts_disk: bool,
+    /// True if jobs get memory of their own, which others then do not have.
+    counts_memory: bool,
+}
+
+/// The interval at which a wrapper looks at its gate after a long wait.
+pub const SELDOM: Seldom = Seldom {
+    poll: DurationMs::from_secs(5),
+    after: DurationMs::from_secs(60),
+};
+
+/// The part of KillWait that is not the payload's: Slurm then kills its
+/// wrapper too, which must report.
+const BEFORE_KILL: DurationMs = DurationMs::from_secs(2);
+
+/// Reads a setting of Slurm's configuration.
+fn setting<'a>(answer: &'a AgentAnswer, name: &str) -> Option<&'a str> {
+    answer.all("config").find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        (key.trim() == name).then(|| value.trim())
+    })
+}
+
+/// Reads `5 sec`.
+fn kill_wait(text: &str) -> Option<DurationMs> {
+    text.split(' ')
+        .next()?
+        .parse()
+        .ok()
+        .map(DurationMs::from_secs)
+}
+
+/// Returns the time from TERM to KILL of a payload: shorter than what Slurm gives a job itself.
+fn grace(wanted: DurationMs, kill_wait: Option<DurationMs>) -> DurationMs {
+    let most = kill_wait.map_or(wanted, |wait| {
+        DurationMs(wait.0.saturating_sub(BEFORE_KILL.0))
+    });
+    most.min(wanted).max(DurationMs::from_secs(1))
+}
+
+/// A cluster under Slurm.
+#[derive(Debug)]
+pub struct SlurmSite {
+    config: SlurmConfig,
+    agent: SiteAgent,
+    files: Box<dyn SiteFiles>,
+    facts: Mutex<Option<SlurmFacts>>,
+    /// The times since when no process of an attempt has been seen.
+    over: Mutex<BTreeMap<AttemptTag, Instant>>,
+    /// The times of the first request to end an attempt.
+    told_to_end: Mutex<BTreeMap<AttemptTag, Instant>>,
+    heard: Mutex<polls::SlurmPoll>,
+    held: RootHold,
+    /// The reason why nothing can be begun there, as its latest status said.
+    trouble: Mutex<Option<String>>,
+}
+
+impl SlurmSite {
+    /// Makes a cluster whose root this machine has as well, reached
+    /// through `exec`. Touches nothing.
+    ///
+    /// # Errors
+    /// `Refused` if the root or the agent is not an absolute path, or the root
+    /// cannot be a word of a line.
+    pub fn new(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
+        let agent = agent(&config, exec)?;
+        let files = config.attached(config.name.clone(), config.root.clone())?;
+        Ok(Self::with(
+            config,
+            agent,
+            Box::new(files),
+            RootHold::Here(Arc::default()),
+        ))
+    }
+
+    /// Makes a cluster whose root this machine does not have: files go through `exec`, too. Its
+    /// inputs come from the neighbours. Touches nothing.
+    ///
+    /// # Errors
+    /// As for [`SlurmSite::new`].
+    pub fn remote(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
+        let agent = agent(&config, exec)?;
+        let mut sources = config.sources.clone();
+        for (name, root) in config
+            .neighbours
+            .iter()
+            .filter(|(name, _)| **name != config.name)
+        {
+            let files = config.attached(name.clone(), root.clone())?;
+            sources.insert(name.clone(), Arc::new(files));
+        }
+        let files = RemoteFiles::new(agent.clone(), sources);
+        Ok(Self::with(
+            config,
+            agent,
+            Box::new(files),
+            RootHold::There(Mutex::default()),
+        ))
+    }
+
+    /// Makes the files of such a cluster, to be read only.
+    ///
+    /// # Errors
+    /// As for [`SlurmSite::new`].
+    pub fn remote_source(
+        config: &SlurmConfig,
+        exec: Arc<dyn Exec>,
+    ) -> Result<Arc<dyn SiteFiles>, SiteError> {
+        Ok(Arc::new(RemoteFiles::new(
+            agent(config, exec)?,
+            Sources::new(),
+        )))
+    }
+
+    fn with(
+        config: SlurmConfig,
+        agent: SiteAgent,
+        files: Box<dyn SiteFiles>,
+        held: RootHold,
+    ) -> Self {
+        let facts = Mutex::default();
+        let heard = Mutex::default();
+        let trouble = Mutex::default();
+        let over = Mutex::default();
+        let told_to_end = Mutex::default();
+        Self {
+            config,
+            agent,
+            files,
+            facts,
+            over,
+            told_to_end,
+            heard,
+            held,
+            trouble,
+        }
+    }
+
+    /// Makes a directory the root of a new site, or finds that it is already.
+    ///
+    /// # Errors
+    /// The directory cannot be made, is another site's, or must not be one: see [`crate::root_place`].
+    pub async fn initialise(&self) -> Result<(), SiteError> {
+        self.agent.initialise().await?;
+        self.files.prepare().await
+    }
+
+    /// Returns all that may be used of it: if its configuration names no amount, that of its nodes.
+    fn total(&self) -> Resources {
+        let facts = self.facts();
+        let amounts = facts.as_ref().map(|facts| &facts.amounts);
+        self.total_of(amounts.unwrap_or(&BTreeMap::new()))
+    }
+
+    /// Returns the same of a partition that has these amounts.
+    fn total_of(&self, amounts: &BTreeMap<Arc<str>, u64>) -> Resources {
+        let mut total = self.config.total.clone();
+        for (name, count) in amounts {
+            total.others.entry(name.clone()).or_insert(*count);
+        }
+        total
+    }
+
+    fn facts(&self) -> MutexGuard<'_, Option<SlurmFacts>> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn heard(&self) -> MutexGuard<'_, polls::SlurmPoll> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn over(&self) -> MutexGuard<'_, BTreeMap<AttemptTag, Instant>> {
+        self.over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn told_to_end(&self) -> MutexGuard<'_, BTreeMap<AttemptTag, Instant>> {
+        self.told_to_end
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<SiteAgent, SiteError> {
+    // A line of `squeue` has it between bars.
+    let root = &config.root;
+    if !root.is_absolute()
+        || !root
+            .to_str()
+            .is_some_and(|root: &str| !root.contains(|c: char| c.is_control() || c == '|'))
+    {
+        let why =
+            format!("the root {root:?} is not absolute, has a bar, or is no text of one line");
+        return Err(SiteError::Refused(why));
+    }
+    Ok(SiteAgent {
+        exec,
+        text: agent::text(SUBMITS, &[MANAGER, RESERVES]),
+        site: config.name.clone(),
+        root: root.clone(),
+        environment: environment(config),
+        deadline: Duration::from_millis(config.deadline.0),
+    })
+}
+
+fn environment(config: &SlurmConfig) -> BTreeMap<OsString, OsString> {
+    let conf = config.slurm_conf.iter();
+    conf.map(|path| ("SLURM_CONF".into(), path.clone().into_os_string()))
+        .collect()
+}
+
+/// Returns the control plane's time.
+fn now() -> Timestamp {
+    SteadyClock::of_machine().now()
+}
+
+#[async_trait]
+impl Attempts for SlurmSite {
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
+        self.status_of(tags).await
+    }
+
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+        self.submit_order(order).await
+    }
+
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
+        self.find(tag).await
+    }
+
+    /// Ends whatever is in the queue under the tag; the number is not used.
+    async fn cancel(&self, tag: AttemptTag, _lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+        self.end(tag).await
+    }
+
+    async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
+        let words = ["withdraw", &tag.to_string(), lrm_id.as_str()];
+        let answer = self.agent.ask(&words, AgentRequest::default()).await;
+        self.forget_queue();
+        answer?;
+        Ok(())
+    }
+
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
+        self.remove(tag).await
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
+        self.list().await
+    }
+}
+
+#[async_trait]
+impl Gate for SlurmSite {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
+        self.decide(tag, decision).await
+    }
+}
+
+#[async_trait]
+impl Files for SlurmSite {
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        self.files.inspect(place).await
+    }
+
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
+        self.files.stamp(place).await
+    }
+
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
+        self.files.start_copy(order).await
+    }
+
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
+        self.files.copy_status(order).await
+    }
+
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
+        self.files.stop_copy(order, discard).await
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        self.files.has_content(digest).await
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.files.delete_content(digest).await
+    }
+
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        self.files.list(place).await
+    }
+
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
+        self.files.read(what, offset, limit).await
+    }
+
+    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
+        self.files.upload(step).await
+    }
+}
+
+#[async_trait]
+impl Site for SlurmSite {
+    fn name(&self) -> &SiteName {
+        &self.config.name
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        self.config.reservations.then_some(self)
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.describe_site().await
+    }
+
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.files.reach().await?;
+        let words = self.config.ping.iter().map(OsString::from);
+        let command = ExecCommand {
+            work: Work::Program(words.chain([to.as_str().into()]).collect()),
+            lane: ExecLane::Control,
+            input: Vec::new(),
+            environment: [("LC_ALL".into(), "C".into())].into(),
+            deadline: PING_LONGEST,
+            output_max: 64 << 10,
+        };
+        let line = self.config.ping.join(" ");
+        let untold = |why: String| {
+            SiteError::OutcomeUnknown(format!("\"{line} {to}\" tells nothing: {why}"))
+        };
+        match self.agent.exec.run(command).await {
+            Ok(output) => {
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                ping::shortest(&text).ok_or_else(|| untold(output.ended.to_string()))
+            }
+            Err(error) => Err(untold(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Slurm's accounting, which keeps jobs that Slurm itself does not know any more.
+//!
+//! Slurm forgets a job some minutes after its end. If we ask later than that, and find no record of
+//! the wrapper, the accounts say whether it was preempted, its node failed, or its time was over.
+//! Each attempt is asked about once, and if nobody keeps accounts we do not ask again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_domain::ids::AttemptTag;
+
+use super::SlurmSite;
+use super::queue::SlurmJob;
+use crate::agent::AgentRequest;
+
+/// The most attempts that one query names.
+const ASKED_MAX: usize = 64;
+
+/// The attempts asked about, and the jobs found.
+#[derive(Debug, Default)]
+pub(super) struct SlurmAccounting {
+    /// True if nobody keeps accounts.
+    unkept: bool,
+    asked: BTreeSet<AttemptTag>,
+    kept: BTreeMap<AttemptTag, SlurmJob>,
+}
+
+impl SlurmAccounting {
+    /// Forgets an attempt that is removed.
+    pub(super) fn forget(&mut self, tag: AttemptTag) {
+        self.asked.remove(&tag);
+        self.kept.remove(&tag);
+    }
+}
+
+impl SlurmSite {
+    /// Returns what the accounts say of these attempts, which Slurm does not know and which
+    /// recorded no end. Accounts that do not answer are no reason to know nothing of the rest.
+    pub(super) async fn accounts_of(&self, lost: &[AttemptTag]) -> Vec<SlurmJob> {
+        let ask: Vec<AttemptTag> = {
+            let accounts = &self.heard().accounts;
+            let new = lost
+                .iter()
+                .filter(|tag| !accounts.unkept && !accounts.asked.contains(tag));
+            new.copied().take(ASKED_MAX).collect()
+        };
+        if !ask.is_empty() {
+            let words: Vec<String> = ask.iter().map(AttemptTag::to_string).collect();
+            let words = ["accounts"]
+                .into_iter()
+                .chain(words.iter().map(String::as_str));
+            let words: Vec<&str> = words.collect();
+            if let Ok(answer) = self.agent.ask(&words, AgentRequest::default()).await {
+                let root = self.config.root.to_str().unwrap_or_default();
+                let kept: Vec<SlurmJob> = answer
+                    .all("kept")
+                    .filter_map(|line| read(line, root, &ask))
+                    .collect();
+                let accounts = &mut self.heard().accounts;
+                accounts.unkept = answer.all("unkept").next().is_some();
+                accounts.asked.extend(ask);
+                for job in kept {
+                    let known = accounts.kept.get(&job.tag);
+                    if known.is_none_or(|known| known.submitted_at < job.submitted_at) {
+                        accounts.kept.insert(job.tag, job);
+                    }
+                }
+            }
+        }
+        let heard = self.heard();
+        lost.iter()
+            .filter_map(|tag| heard.accounts.kept.get(tag).cloned())
+            .collect()
+    }
+}
+
+/// Parses a line of `sacct`: number, state, processors, times of submission, start and end,
+/// directory, name. `None` if it is none of these attempts', or not over.
+fn read(line: &str, root: &str, asked: &[AttemptTag]) -> Option<SlurmJob> {
+    let mut fields = line.splitn(8, '|');
+    let mut next = || fields.next();
+    let number = next()?;
+    let state = next()?;
+    let processors = next()?;
+    let submitted = next()?;
+    let start = next()?;
+    let end = next()?;
+    let directory = next()?;
+    let name = next()?;
+    // "CANCELLED by 1000"
+    let state = state.split(' ').next()?;
+    // A job's comment is not always kept; its name has the tag as well.
+    let tag = asked.iter().find(|tag| name.ends_with(&tag.to_string()))?;
+    let line = format!(
+        "{number}|{state}|None|{processors}|{submitted}|{start}|{end}|{directory}|{name}|{tag}"
+    );
+    SlurmJob::read(&line, root).filter(|job| !job.is_active())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt_end::BatchState;
+
+    const TAG: &str = "cabcdefgh-7-0-1";
+
+    fn word_of(line: &str) -> Option<BatchState> {
+        let tag: AttemptTag = TAG.parse().unwrap();
+        read(line, "/r", &[tag]).map(|job| job.word)
+    }
+
+    #[test]
+    fn accounts_tell_how_an_attempt_ended() {
+        for (state, word) in [
+            ("PREEMPTED", BatchState::Preempted),
+            ("NODE_FAIL", BatchState::NodeFailed),
+            ("TIMEOUT", BatchState::TimeLimit),
+            ("CANCELLED by 1000", BatchState::Cancelled),
+        ] {
+            let line = format!("31|{state}|8|1795567550|1795567551|1795567559|/r|wave.{TAG}");
+            assert_eq!(word_of(&line), Some(word), "{state}");
+        }
+    }
+
+    #[test]
+    fn what_is_anothers_or_not_over_tells_nothing() {
+        let line = format!("31|TIMEOUT|8|1795567550|1795567551|1795567559|/other|{TAG}");
+        assert_eq!(word_of(&line), None, "of another site");
+        assert_eq!(
+            word_of(&line.replace("/other", "/r").replace("-7-", "-8-")),
+            None
+        );
+        assert_eq!(
+            word_of(&line.replace("/other", "/r").replace("TIMEOUT", "RUNNING")),
+            None
+        );
+        assert_eq!(word_of("Slurm accounting storage is disabled"), None);
+    }
+}

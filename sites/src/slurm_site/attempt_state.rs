@@ -1,0 +1,424 @@
+//! Determines what an attempt is doing, from Slurm's report and the wrapper's files together.
+
+use cospan_domain::units::DurationMs;
+
+use super::queue::SlurmJob;
+use crate::attempt_end::{AttemptEnd, BatchState, WrapperTraces, verdict};
+use crate::port::{AtGate, Observation, PartialAnswer};
+use crate::wrapper::attempt_files::{WrapperEvidence, observed};
+
+/// The evidence about one attempt.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AttemptKnowledge<'a> {
+    /// Slurm's job: of several the one that has the directory, or may still get it.
+    pub(super) job: Option<&'a SlurmJob>,
+    /// The content of its directory, if it has one.
+    pub(super) evidence: Option<&'a WrapperEvidence>,
+    /// True while the files that its wrapper reads are still there.
+    pub(super) spooled: bool,
+    /// True if for a while it has been seen to be over, or never to be able to run.
+    pub(super) settled: bool,
+    /// True if it ended so long ago that Slurm's report is not awaited.
+    pub(super) overdue: bool,
+    /// True if Slurm was asked after its files were looked at.
+    pub(super) asked_again: bool,
+}
+
+impl AttemptKnowledge<'_> {
+    fn word(&self) -> BatchState {
+        self.job.map_or(BatchState::Forgotten, |job| job.word)
+    }
+
+    fn left(&self) -> WrapperTraces {
+        match (self.evidence, self.job) {
+            // The directory is another's: this job waits behind it, and was not put back.
+            (Some(evidence), Some(job)) if job.word.is_in_queue() && !is_holder(evidence, job) => {
+                if evidence.left() == WrapperTraces::Void {
+                    WrapperTraces::Void
+                } else {
+                    WrapperTraces::Nothing
+                }
+            }
+            (Some(evidence), _) => evidence.left(),
+            (None, _) => WrapperTraces::Nothing,
+        }
+    }
+
+    /// Returns true if whatever is awaited has had its time.
+    fn is_settled(&self) -> bool {
+        match self.word() {
+            // A controller that forgot that it started this has its node end what still runs.
+            BatchState::Waiting | BatchState::Requeued => {
+                self.asked_again && (self.settled || self.left().is_exit())
+            }
+            // A wrapper that was asked to end ends now, and Slurm will say by whom.
+            BatchState::Running if self.left() == WrapperTraces::Terminated => self.overdue,
+            BatchState::Running => self.asked_again,
+            BatchState::Completing => self.overdue,
+            _ => self.settled,
+        }
+    }
+}
+
+/// Returns true if Slurm says that a job waits although its wrapper has its directory.
+pub(super) fn is_back_in_queue(job: &SlurmJob, evidence: Option<&WrapperEvidence>) -> bool {
+    job.word.is_in_queue() && evidence.is_some_and(|evidence| is_holder(evidence, job))
+}
+
+fn is_holder(evidence: &WrapperEvidence, job: &SlurmJob) -> bool {
+    let holder = evidence
+        .ready
+        .as_ref()
+        .and_then(|(ready, _)| ready.job.as_ref());
+    holder == Some(&job.number)
+}
+
+/// Returns true if Slurm must be asked once more: files show what happened after it was asked.
+pub(super) fn is_outdated(known: AttemptKnowledge<'_>) -> bool {
+    let asks = matches!(
+        known.word(),
+        BatchState::Waiting | BatchState::Requeued | BatchState::Running
+    );
+    asks && verdict(known.word(), known.left(), false) == AttemptEnd::Untold
+}
+
+/// Determines what the attempt is doing.
+pub(super) fn judge(known: AttemptKnowledge<'_>) -> Observation {
+    let over = known.job.is_some_and(|job| !job.is_active());
+    // Slurm remembers a while longer what was removed.
+    if over && known.evidence.is_none() && !known.spooled {
+        return Observation::Absent;
+    }
+    match verdict(known.word(), known.left(), known.is_settled()) {
+        AttemptEnd::Queued => {
+            Observation::Queued(known.job.map(SlurmJob::in_queue).unwrap_or_default())
+        }
+        verdict => held_from_its_start(known, observed(verdict, known.evidence, || said(known))),
+    }
+}
+
+/// Determines what the attempt is doing from its files alone, while Slurm is silent. An
+/// attempt that is over stays what Slurm said of it; one that was ended from outside waits
+/// until Slurm says by whom; and one that left nothing is not known to be absent. `settled`:
+/// its end was seen a while ago.
+pub(super) fn judge_in_silence(
+    job: Option<&SlurmJob>,
+    evidence: Option<&WrapperEvidence>,
+    settled: bool,
+    silence: &PartialAnswer,
+) -> Observation {
+    // The text stays the same each time: a change would be news.
+    let said = || format!("Slurm does not answer: {}", silence.why);
+    let unknown = || Observation::Unknown(said());
+    let Some(evidence) = evidence else {
+        return unknown();
+    };
+    let left = evidence.left();
+    let by_itself = matches!(left, WrapperTraces::Success | WrapperTraces::Failure);
+    let word = job.map(|job| job.word).filter(|word| !word.is_active());
+    match verdict(
+        word.unwrap_or(BatchState::Running),
+        left,
+        by_itself && settled,
+    ) {
+        AttemptEnd::Untold | AttemptEnd::Absent | AttemptEnd::Queued => unknown(),
+        told => observed(told, Some(evidence), said),
+    }
+}
+
+/// Corrects since when the processors are its own: since Slurm started it, before its wrapper is at
+/// its gate (prologs and busy nodes take time). Slurm reports the second; at its end they are held.
+fn held_from_its_start(known: AttemptKnowledge<'_>, observed: Observation) -> Observation {
+    let running = known.job.filter(|job| job.word == BatchState::Running);
+    match (observed, running.and_then(|job| job.start_at)) {
+        (Observation::Ready(at_gate), Some(start_at)) => {
+            let held_at = at_gate.held_at.min(start_at + SECOND);
+            Observation::Ready(AtGate { held_at, ..at_gate })
+        }
+        (observed, _) => observed,
+    }
+}
+
+const SECOND: DurationMs = DurationMs::from_secs(1);
+
+fn said(known: AttemptKnowledge<'_>) -> String {
+    match known.job {
+        Some(job) => format!(
+            "Slurm says {} ({}) of its job {}",
+            job.state, job.reason, job.number
+        ),
+        None => "Slurm does not know its job any more".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::units::Timestamp;
+
+    use super::*;
+    use crate::port::{EndedBySite, ExitCause, GateState, InQueue};
+    use crate::slurm_site::queue::word;
+    use crate::wrapper::state_files::{ProcessName, ReadyFile};
+
+    fn job(state: &str, reason: &str) -> SlurmJob {
+        SlurmJob {
+            number: "5".to_owned(),
+            tag: "cabcdefgh-1-0-1".parse().unwrap(),
+            state: state.to_owned(),
+            word: word(state, reason),
+            reason: reason.to_owned(),
+            processors: 1,
+            submitted_at: Timestamp(1),
+            start_at: None,
+            end_at: None,
+        }
+    }
+
+    fn of_job(number: &str) -> WrapperEvidence {
+        let wrapper = ProcessName { pid: 12, start: 34 };
+        let host = "n1".to_owned();
+        let boot = "b".to_owned();
+        let ready = ReadyFile {
+            host,
+            wrapper,
+            boot,
+            job: Some(number.to_owned()),
+            nodes: None,
+        };
+        WrapperEvidence {
+            ready: Some((ready, Timestamp(1))),
+            ..WrapperEvidence::default()
+        }
+    }
+
+    fn exited(cause: ExitCause) -> WrapperEvidence {
+        let decision = Some((GateState::Opened, Timestamp(2)));
+        WrapperEvidence {
+            decision,
+            exit: Some((cause, Timestamp(9))),
+            ..of_job("5")
+        }
+    }
+
+    fn known<'a>(
+        job: Option<&'a SlurmJob>,
+        evidence: Option<&'a WrapperEvidence>,
+    ) -> AttemptKnowledge<'a> {
+        AttemptKnowledge {
+            job,
+            evidence,
+            spooled: true,
+            settled: true,
+            overdue: false,
+            asked_again: true,
+        }
+    }
+
+    fn why(seen: &Observation) -> Option<(bool, EndedBySite)> {
+        match seen {
+            Observation::Ended { began, why, .. } => Some((*began, *why)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn processors_are_held_from_when_slurm_started_their_job() {
+        let at_gate = |at| WrapperEvidence {
+            ready: of_job("5").ready.map(|(ready, _)| (ready, Timestamp(at))),
+            ..WrapperEvidence::default()
+        };
+        let held = |job: &SlurmJob, gate_at| match judge(known(Some(job), Some(&at_gate(gate_at))))
+        {
+            Observation::Ready(AtGate { since, held_at, .. }) => (since.0, held_at.0),
+            seen => panic!("{seen:?}"),
+        };
+        let running = SlurmJob {
+            start_at: Some(Timestamp(5_000)),
+            ..job("RUNNING", "None")
+        };
+        assert_eq!(
+            held(&running, 25_300),
+            (25_300, 6_000),
+            "a prolog took its time"
+        );
+        assert_eq!(
+            held(&running, 5_400),
+            (5_400, 5_400),
+            "it was there within the second"
+        );
+        assert_eq!(held(&job("RUNNING", "None"), 25_300), (25_300, 25_300));
+    }
+
+    #[test]
+    fn what_can_never_run_is_told_after_its_reason_has_lasted() {
+        let job = job("PENDING", "PartitionTimeLimit");
+        let late = known(Some(&job), None);
+        assert_eq!(why(&judge(late)), Some((false, EndedBySite::NeverRuns)));
+        let early = AttemptKnowledge {
+            settled: false,
+            ..late
+        };
+        assert!(matches!(judge(early), Observation::Unknown(_)));
+    }
+
+    #[test]
+    fn a_payload_that_ended_is_judged_when_slurm_was_asked_after_it() {
+        let running = job("RUNNING", "None");
+        let evidence = exited(ExitCause::Code(0));
+        let late = known(Some(&running), Some(&evidence));
+        assert!(matches!(judge(late), Observation::Exited(_)));
+        let early = AttemptKnowledge {
+            asked_again: false,
+            ..late
+        };
+        assert!(is_outdated(early));
+        assert!(matches!(judge(early), Observation::Unknown(_)));
+    }
+
+    #[test]
+    fn nothing_that_ended_is_judged_while_its_job_is_tidied_up() {
+        let job = job("COMPLETING", "None");
+        for cause in [
+            ExitCause::Code(0),
+            ExitCause::Signal(9),
+            ExitCause::Terminated,
+        ] {
+            let evidence = exited(cause);
+            let early = known(Some(&job), Some(&evidence));
+            assert!(matches!(judge(early), Observation::Unknown(_)) && !is_outdated(early));
+            assert!(matches!(
+                judge(AttemptKnowledge {
+                    overdue: true,
+                    ..early
+                }),
+                Observation::Exited(_)
+            ));
+        }
+    }
+
+    #[test]
+    fn what_was_put_back_into_the_queue_is_told_from_a_second_submission() {
+        let waiting = job("PENDING", "BeginTime");
+        let evidence = WrapperEvidence {
+            perhaps_begun: true,
+            ..of_job("5")
+        };
+        let put_back = known(Some(&waiting), Some(&evidence));
+        assert_eq!(why(&judge(put_back)), Some((true, EndedBySite::Requeued)));
+        let early = AttemptKnowledge {
+            asked_again: false,
+            ..put_back
+        };
+        assert!(is_outdated(early) && matches!(judge(early), Observation::Unknown(_)));
+        let may_run = AttemptKnowledge {
+            settled: false,
+            ..put_back
+        };
+        assert!(
+            matches!(judge(may_run), Observation::Unknown(_)),
+            "its node may not know yet"
+        );
+        let evidence = WrapperEvidence {
+            perhaps_begun: true,
+            ..of_job("4")
+        };
+        assert_eq!(
+            judge(known(Some(&waiting), Some(&evidence))),
+            Observation::Queued(InQueue::default())
+        );
+    }
+
+    #[test]
+    fn what_ended_by_itself_stands_though_slurm_forgot_that_it_started() {
+        let waiting = job("PENDING", "Priority");
+        for cause in [ExitCause::Code(0), ExitCause::Code(3)] {
+            let evidence = exited(cause.clone());
+            let now = AttemptKnowledge {
+                settled: false,
+                ..known(Some(&waiting), Some(&evidence))
+            };
+            let Observation::Exited(exit) = judge(now) else {
+                panic!("{cause:?}")
+            };
+            assert_eq!(exit.cause, cause);
+            let early = AttemptKnowledge {
+                asked_again: false,
+                ..now
+            };
+            assert!(matches!(judge(early), Observation::Unknown(_)), "{cause:?}");
+        }
+        for cause in [ExitCause::Signal(9), ExitCause::Terminated] {
+            let evidence = exited(cause);
+            let ended = judge(known(Some(&waiting), Some(&evidence)));
+            assert_eq!(why(&ended), Some((true, EndedBySite::Requeued)));
+        }
+    }
+
+    #[test]
+    fn what_a_signal_ended_is_no_jobs_error_once_slurm_forgot_it() {
+        for signal in [9, 15] {
+            let evidence = exited(ExitCause::Signal(signal));
+            let forgotten = judge(known(None, Some(&evidence)));
+            assert!(
+                matches!(why(&forgotten), Some((_, EndedBySite::Cancelled))),
+                "{signal}"
+            );
+            let failed = job("FAILED", "NonZeroExitCode");
+            let itself = judge(known(Some(&failed), Some(&evidence)));
+            assert!(matches!(itself, Observation::Exited(_)), "{signal}");
+        }
+        let segfault = exited(ExitCause::Signal(11));
+        assert!(matches!(
+            judge(known(None, Some(&segfault))),
+            Observation::Exited(_)
+        ));
+    }
+
+    #[test]
+    fn what_was_removed_is_absent_though_slurm_remembers_it() {
+        let job = job("COMPLETED", "None");
+        let removed = AttemptKnowledge {
+            spooled: false,
+            ..known(Some(&job), None)
+        };
+        assert_eq!(judge(removed), Observation::Absent);
+        assert_eq!(judge(known(None, None)), Observation::Absent);
+    }
+
+    #[test]
+    fn an_end_that_a_payload_made_look_unwritten_is_no_error_of_its_site() {
+        let evidence = WrapperEvidence {
+            perhaps_begun: true,
+            is_cut: true,
+            ..of_job("5")
+        };
+        let failed = job("FAILED", "NonZeroExitCode");
+        let ended = judge(known(Some(&failed), Some(&evidence)));
+        assert_eq!(why(&ended), Some((true, EndedBySite::WrapperKilled)));
+        let forgotten = judge(known(None, Some(&evidence)));
+        assert!(
+            matches!(forgotten, Observation::Vanished { began: true, .. }),
+            "{forgotten:?}"
+        );
+    }
+
+    #[test]
+    fn a_detail_has_the_words_of_both() {
+        let job = job("FAILED", "NonZeroExitCode");
+        let evidence = WrapperEvidence {
+            trouble: Some("no disk".to_owned()),
+            ..of_job("5")
+        };
+        let Observation::Vanished {
+            began: false,
+            detail,
+        } = judge(known(Some(&job), Some(&evidence)))
+        else {
+            panic!("a wrapper in trouble is the site's error")
+        };
+        assert_eq!(
+            detail,
+            "no disk; Slurm says FAILED (NonZeroExitCode) of its job 5"
+        );
+    }
+}

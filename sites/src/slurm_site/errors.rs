@@ -1,0 +1,233 @@
+//! Messages of `sbatch` when it does not submit, and of `scontrol` when it does not reserve, as
+//! the port's kinds of errors.
+
+use super::slurm_reservations::Did;
+use crate::port::SiteError;
+
+/// Parts of messages after which certainly nothing was submitted, and the site may well accept it
+/// later: it was not reached, or does not know us at the moment.
+const NOT_REACHED: [&str; 7] = [
+    "Unable to contact slurm controller",
+    "Connection refused",
+    "Invalid authentication credential",
+    "Protocol authentication error",
+    "Unable to establish control",
+    "in standby mode",
+    "Munge",
+];
+
+/// Parts of messages about a limit on what one may have at the site at a time.
+const FULL: [&str; 5] = [
+    "MaxSubmit",
+    "MaxJobCount",
+    "Resource temporarily unavailable",
+    "temporarily unable to accept job",
+    "GrpSubmit",
+];
+
+/// Parts of messages about a demand of an attempt that the site never meets.
+const UNFIT: [&str; 11] = [
+    "Requested node configuration is not available",
+    "Requested partition configuration not available",
+    "Requested topology configuration is not available",
+    "Requested time limit is invalid",
+    "Node count specification invalid",
+    "More processors requested than permitted",
+    "Memory specification can not be satisfied",
+    "CPU count per node can not be satisfied",
+    "Job violates accounting/QOS policy",
+    "User's group not permitted to use this partition",
+    "TRES",
+];
+
+/// Parts of messages about such a demand, unless the site's own configuration makes it.
+const UNFIT_OF_ITS_OWN: [&str; 4] = ["nvalid", "nrecognized option", "eservation", "permi"];
+
+/// Parts of messages after which it may have been submitted.
+const LOST: [&str; 5] = [
+    "Socket timed out",
+    "Zero Bytes were transmitted or received",
+    "Transport endpoint is not connected",
+    "Unexpected message received",
+    "Communication connection failure",
+];
+
+/// Interprets the end of `sbatch` with this code and these words; `has_own`: the
+/// attempt has options of its own.
+pub(super) fn refused(code: i32, said: &[&str], has_own: bool) -> SiteError {
+    let says = |parts: &[&str]| {
+        said.iter()
+            .any(|line| parts.iter().any(|part| line.contains(part)))
+    };
+    // A prefix of every line is no news.
+    let why = said
+        .iter()
+        .map(|line| line.strip_prefix("sbatch: error: ").unwrap_or(line));
+    let why = why.collect::<Vec<_>>().join("; ");
+    if let Some(error) = unanswered("sbatch", code, said, &why) {
+        return error;
+    }
+    if says(&FULL) {
+        return SiteError::SiteFull(why);
+    }
+    match code {
+        126 | 127 => SiteError::NotSent(format!("sbatch cannot be run: {why}")),
+        _ if says(&UNFIT) || (has_own && says(&UNFIT_OF_ITS_OWN)) => SiteError::Unfit(why),
+        _ if why.is_empty() => SiteError::OutcomeUnknown(format!("sbatch ended with {code}")),
+        _ => SiteError::Refused(why),
+    }
+}
+
+/// Corrects the error for an attempt with a reservation: that may have
+/// gone, which is nobody's error.
+pub(super) fn within(is_promised: bool, error: SiteError) -> SiteError {
+    match error {
+        SiteError::Refused(why) | SiteError::Unfit(why)
+            if is_promised && why.contains("eservation") =>
+        {
+            SiteError::SiteFull(why)
+        }
+        error => error,
+    }
+}
+
+/// Interprets a command that was not answered.
+fn unanswered(command: &str, code: i32, said: &[&str], why: &str) -> Option<SiteError> {
+    let says = |parts: &[&str]| {
+        said.iter()
+            .any(|line| parts.iter().any(|part| line.contains(part)))
+    };
+    if says(&LOST) || matches!(code, 124 | 137) {
+        return Some(SiteError::OutcomeUnknown(format!(
+            "{command} was not answered: {why}"
+        )));
+    }
+    says(&NOT_REACHED).then(|| SiteError::NotSent(why.to_owned()))
+}
+
+/// Parts of messages about processors that are not free at that time.
+const BUSY: [&str; 4] = [
+    "nodes are busy",
+    "overlap",
+    "Requested node configuration is not available",
+    "Node count specification invalid",
+];
+
+/// Parts of messages about what the account may not do.
+const FORBIDDEN: [&str; 3] = ["Invalid user id", "ermission denied", "Access denied"];
+
+/// Interprets what `scontrol` did to a reservation if it ended with this code and these words.
+pub(super) fn reservation_answer(code: Option<i32>, said: &[&str]) -> Result<Did, SiteError> {
+    let says = |parts: &[&str]| {
+        said.iter()
+            .any(|line| parts.iter().any(|part| line.contains(part)))
+    };
+    let why = said.join("; ");
+    let Some(code) = code else {
+        return Err(SiteError::OutcomeUnknown(format!(
+            "scontrol told no code: {why}"
+        )));
+    };
+    if code == 0 {
+        return Ok(Did::All);
+    }
+    if let Some(error) = unanswered("scontrol", code, said, &why) {
+        return Err(error);
+    }
+    if says(&FORBIDDEN) {
+        return Err(SiteError::Refused(format!(
+            "the account may not make reservations in Slurm ({why}): have its operators give it \
+             AdminLevel=Operator, or set grants_reservations = false"
+        )));
+    }
+    let known = [
+        (&BUSY[..], Did::Busy),
+        (&["Duplicate reservation name"], Did::Twice),
+        (&["reservation is in use"], Did::InUse),
+        (&["reservation is invalid", "not found"], Did::Missing),
+    ];
+    let did = known
+        .into_iter()
+        .find(|(parts, _)| says(parts))
+        .map(|(_, did)| did);
+    did.ok_or_else(|| match code {
+        126 | 127 => SiteError::NotSent(format!("scontrol cannot be run: {why}")),
+        _ if why.is_empty() => SiteError::OutcomeUnknown(format!("scontrol ended with {code}")),
+        _ => SiteError::Refused(why),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_message_is_known_for_what_it_tells() {
+        let lost = ["sbatch: error: Batch job submission failed: Socket timed out on send/recv"];
+        let refused = |code, said: &[&str]| refused(code, said, false);
+        assert!(matches!(refused(1, &lost), SiteError::OutcomeUnknown(_)));
+        assert!(matches!(refused(124, &[]), SiteError::OutcomeUnknown(_)));
+        let down = [
+            "sbatch: error: Batch job submission failed: Unable to contact slurm \
+                     controller (connect failure)",
+        ];
+        assert!(matches!(refused(1, &down), SiteError::NotSent(_)));
+        let full = [
+            "sbatch: error: AssocMaxSubmitJobLimit",
+            "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy",
+        ];
+        assert!(matches!(refused(1, &full), SiteError::SiteFull(_)));
+        let none = ["sbatch: error: invalid partition specified: nowhere"];
+        let why = "invalid partition specified: nowhere".to_owned();
+        assert_eq!(refused(1, &none), SiteError::Refused(why));
+        assert!(matches!(
+            refused(127, &["sh: sbatch: not found"]),
+            SiteError::NotSent(_)
+        ));
+        assert!(matches!(refused(1, &[]), SiteError::OutcomeUnknown(_)));
+    }
+
+    #[test]
+    fn a_promise_that_its_site_has_no_more_is_nobodys_error() {
+        let gone = ["Batch job submission failed: Requested reservation is invalid"];
+        let of = |is_promised| within(is_promised, refused(1, &gone, false));
+        assert!(matches!(
+            (of(true), of(false)),
+            (SiteError::SiteFull(_), SiteError::Refused(_))
+        ));
+        let other = within(true, refused(1, &["invalid partition specified: x"], false));
+        assert!(matches!(other, SiteError::Refused(_)));
+    }
+
+    #[test]
+    fn what_an_attempt_asks_for_in_vain_is_not_the_sites_error() {
+        for (said, unfit, own) in [
+            (
+                "Batch job submission failed: Requested node configuration is not available",
+                true,
+                true,
+            ),
+            ("Memory specification can not be satisfied", true, true),
+            (
+                "Batch job submission failed: Invalid license specification",
+                false,
+                true,
+            ),
+            ("invalid partition specified: nowhere", false, true),
+            (
+                "Batch job submission failed: Invalid qos specification",
+                false,
+                true,
+            ),
+            ("sbatch: unrecognized option '--prefer=x'", false, true),
+            (
+                "Batch job submission failed: I/O error writing script/environment to file",
+                false,
+                false,
+            ),
+        ] {
+            let is_unfit = |has_own| matches!(refused(1, &[said], has_own), SiteError::Unfit(_));
+            assert_eq!((is_unfit(false), is_unfit(true)), (unfit, own), "{said}");
+        }
+    }
+}

@@ -1,0 +1,619 @@
+//! Interprets facts about a cluster, and says what to do about those that are wrong.
+
+use cospan_domain::units::{Bytes, DurationMs};
+
+use super::cluster_check::{ProbedFacts, SlurmPartition};
+use super::reservation_rights::promises;
+use super::{BEFORE_KILL, SlurmConfig, grace};
+use crate::agent::AgentAnswer;
+use crate::port::SiteError;
+
+/// The judgement on something that was checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FindingVerdict {
+    /// It is as it should be.
+    Good,
+    /// It works, but somebody should look at it.
+    Odd,
+    /// It does not work.
+    Bad,
+}
+
+/// The result of one check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The thing that was checked.
+    pub what: &'static str,
+    /// The judgement.
+    pub verdict: FindingVerdict,
+    /// The facts, in words.
+    pub found: String,
+    /// Advice for the operator; empty if nothing needs to be done.
+    pub advice: String,
+}
+
+const DIRECTORY: &str = "directory";
+
+/// Less than this is too little for inputs and outputs.
+const LITTLE_DISK: Bytes = Bytes(1_000_000_000);
+
+/// Clocks may differ by this many milliseconds unnoticed, and by the next many at all.
+const SKEW_ODD_MS: u64 = 2_000;
+const SKEW_BAD_MS: u64 = 60_000;
+
+/// File systems that other machines have as well.
+const SHARED: [&str; 12] = [
+    "nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "fuseblk", "fuse", "afs", "panfs", "gfs2",
+    "smb2",
+];
+
+const NO_CONFIGURATION: &str = "slurm_conf names no configuration of Slurm there";
+
+const NO_MUNGE: &str =
+    "munged does not answer: it must run on the machine on which Slurm's commands are used";
+
+const NO_CONTROLLER: &str = "slurmctld does not answer: wait, or ask the cluster's operators; if other commands reach \
+     it, slurm_conf names the wrong cluster";
+
+/// Parts of messages of Slurm's commands, and what to do about them; the
+/// more particular ones first.
+const ADVICE: [(&str, &str); 22] = [
+    ("Munge encode failed", NO_MUNGE),
+    (
+        "Munge decode failed",
+        "the credential of munge is refused: munged must run here with the cluster's own key, and \
+         the clocks must agree; ask the cluster's operators, or use a login node by --ssh",
+    ),
+    (
+        "Invalid authentication credential",
+        "the credential of munge is refused: does slurm_conf name this cluster's configuration? \
+         Else munged runs here with another key, or the clocks differ",
+    ),
+    (
+        "Protocol authentication error",
+        "the credential of munge is refused: does slurm_conf name this cluster's configuration? \
+         Else munged runs here with another key, or the clocks differ",
+    ),
+    (
+        "Zero Bytes were transmitted",
+        "slurmctld hung up: usually it refuses the credential of munge, because slurm_conf names \
+         another cluster, or munged runs here with another key",
+    ),
+    ("unge", NO_MUNGE),
+    ("no answer", NO_CONTROLLER),
+    ("Unable to contact slurm controller", NO_CONTROLLER),
+    (
+        "Socket timed out",
+        "slurmctld answers too slowly: try again; if it stays so, ask the cluster's operators",
+    ),
+    (
+        "Could not establish a configuration source",
+        "Slurm finds no configuration there: give slurm_conf (--slurm-conf), or a login node where \
+         it does (--ssh)",
+    ),
+    ("Unable to process configuration file", NO_CONFIGURATION),
+    ("unable to status file", NO_CONFIGURATION),
+    ("cannot stat file", NO_CONFIGURATION),
+    (
+        "Invalid account",
+        "the account may not be charged there: see `sacctmgr show assoc user=$USER`, and give \
+         account = one of those",
+    ),
+    (
+        "nvalid partition",
+        "give partition = one of those that `sinfo` lists",
+    ),
+    (
+        "nvalid qos",
+        "give qos = one of those that `sacctmgr show assoc user=$USER` lists",
+    ),
+    (
+        "nvalid feature",
+        "correct constraint: `sinfo -o %f` lists the features of nodes",
+    ),
+    (
+        "reservation is invalid",
+        "correct reservation: `scontrol show reservation` lists them",
+    ),
+    (
+        "Limit",
+        "a limit of the account is reached or too low: see `sacctmgr show assoc user=$USER`",
+    ),
+    (
+        "ot found",
+        "put Slurm's commands into the PATH that a shell has there without a terminal",
+    ),
+    (
+        "No space left",
+        "make room on the disk, or give root on another one",
+    ),
+    (
+        "quota",
+        "make room on the disk, or give root on another one",
+    ),
+];
+
+/// Returns what to do about a message of Slurm's commands.
+pub fn advice(said: &str) -> &'static str {
+    let known = ADVICE.iter().find(|(part, _)| said.contains(part));
+    known.map_or("see what the same command says by hand", |(_, advice)| {
+        advice
+    })
+}
+
+pub(super) fn good(what: &'static str, found: impl Into<String>) -> Finding {
+    Finding {
+        what,
+        verdict: FindingVerdict::Good,
+        found: found.into(),
+        advice: String::new(),
+    }
+}
+
+fn odd(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Finding {
+    Finding {
+        what,
+        verdict: FindingVerdict::Odd,
+        found: found.into(),
+        advice: advice.into(),
+    }
+}
+
+pub(super) fn bad(
+    what: &'static str,
+    found: impl Into<String>,
+    advice: impl Into<String>,
+) -> Finding {
+    Finding {
+        verdict: FindingVerdict::Bad,
+        ..odd(what, found, advice)
+    }
+}
+
+/// Lists all findings of one look.
+pub(super) fn all(answer: &AgentAnswer, facts: &ProbedFacts, config: &SlurmConfig) -> Vec<Finding> {
+    let partition = config.partition.as_deref();
+    let mut all = vec![good(
+        "login",
+        format!("{} on {}", facts.account, facts.host),
+    )];
+    all.push(tools(answer));
+    all.push(slurm(answer, facts));
+    all.push(of_partition(answer, facts, partition));
+    let chosen = facts.partition(partition).map(|chosen| &chosen.name);
+    let others = facts
+        .partitions
+        .iter()
+        .filter(|other| Some(&other.name) != chosen);
+    all.extend(others.map(|other| good("partition", told_of(other))));
+    if answer.last("partition_failed").is_none() {
+        all.push(submission(answer));
+        all.push(account(facts));
+        all.push(promises(answer, &facts.account, config.reservations));
+        all.push(ending(facts, config.grace));
+        all.push(tracking(facts));
+    }
+    all.push(directory(answer, facts));
+    all.push(disk(facts));
+    all.push(clock(facts));
+    all
+}
+
+fn failed(answer: &AgentAnswer, key: &str) -> Option<String> {
+    let said: Vec<&str> = answer.all(key).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+fn tools(answer: &AgentAnswer) -> Finding {
+    let missing: Vec<&str> = answer.all("missing").collect();
+    if !missing.is_empty() {
+        let found = format!("not found: {}", missing.join(", "));
+        let slurms = missing.contains(&"sbatch");
+        return bad(
+            "commands",
+            found,
+            if slurms {
+                advice("not found")
+            } else {
+                "these belong to GNU coreutils and findutils: have them installed there"
+            },
+        );
+    }
+    match answer.last("lacks") {
+        Some(tool) => odd(
+            "commands",
+            format!("all but {tool}"),
+            "what is copied there is compared by its size alone",
+        ),
+        None => good("commands", "all there"),
+    }
+}
+
+fn slurm(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
+    match failed(answer, "version_failed") {
+        Some(said) => bad("Slurm", said.clone(), advice(&said)),
+        None => good(
+            "Slurm",
+            format!("{}, cluster {}", facts.version, facts.cluster),
+        ),
+    }
+}
+
+fn of_partition(answer: &AgentAnswer, facts: &ProbedFacts, wanted: Option<&str>) -> Finding {
+    const WHAT: &str = "partition";
+    if let Some(said) = failed(answer, "partition_failed") {
+        return bad(WHAT, said.clone(), advice(&said));
+    }
+    let names = || {
+        let names: Vec<&str> = facts
+            .partitions
+            .iter()
+            .map(|known| known.name.as_str())
+            .collect();
+        names.join(", ")
+    };
+    match facts.partition(wanted) {
+        None if wanted.is_none() => bad(
+            WHAT,
+            "there is no default",
+            format!("give partition = one of: {}", names()),
+        ),
+        None => bad(
+            WHAT,
+            format!("there is no {}", wanted.unwrap_or_default()),
+            format!("give partition = one of: {}", names()),
+        ),
+        Some(found) => {
+            let what = told_of(found);
+            if found.is_up && found.in_order > 0 {
+                good(WHAT, what)
+            } else {
+                odd(
+                    WHAT,
+                    what,
+                    "it starts no jobs at the moment: see `sinfo -R`",
+                )
+            }
+        }
+    }
+}
+
+fn told_of(partition: &SlurmPartition) -> String {
+    let SlurmPartition {
+        name,
+        nodes,
+        processors,
+        in_order,
+        idle,
+        gpus,
+        time_limit,
+        ..
+    } = partition;
+    let out = match processors.saturating_sub(*in_order) {
+        0 => String::new(),
+        out => format!(", {out} of nodes out of order"),
+    };
+    format!(
+        "{name}: {nodes} nodes, {processors} processors ({idle} idle{out}), {gpus} GPUs, at most \
+         {time_limit}"
+    )
+}
+
+fn submission(answer: &AgentAnswer) -> Finding {
+    const WHAT: &str = "submission";
+    match failed(answer, "submission_failed") {
+        Some(said) => bad(WHAT, said.clone(), advice(&said)),
+        None => good(WHAT, "a job of one processor would be taken"),
+    }
+}
+
+fn account(facts: &ProbedFacts) -> Finding {
+    match &facts.limits {
+        None => good("limits", "Slurm keeps no accounts here"),
+        Some(limits) if limits.is_empty() => good("limits", "none are told"),
+        Some(limits) => {
+            let told = limits.join("; ");
+            good(
+                "limits",
+                format!("account|partition|qos|jobs|submitted|wall|in all: {told}"),
+            )
+        }
+    }
+}
+
+/// Checks how much time Slurm leaves a payload that is asked to end.
+fn ending(facts: &ProbedFacts, wanted: DurationMs) -> Finding {
+    const WHAT: &str = "ending";
+    let left = grace(wanted, facts.kill_wait);
+    match facts.kill_wait {
+        Some(wait) if left < wanted => odd(
+            WHAT,
+            format!("a payload has {left} from TERM to KILL, and not {wanted}: KillWait is {wait}"),
+            format!(
+                "ask the cluster's operators for a KillWait of {}",
+                wanted + BEFORE_KILL
+            ),
+        ),
+        _ => good(WHAT, format!("a payload has {left} from TERM to KILL")),
+    }
+}
+
+fn tracking(facts: &ProbedFacts) -> Finding {
+    const WHAT: &str = "processes";
+    let kind = facts.process_tracking.as_str();
+    match kind {
+        "" | "proctrack/cgroup" => good(WHAT, "end with their job"),
+        _ => odd(
+            WHAT,
+            format!("those that leave their session can outlive a job that Slurm ends: {kind}"),
+            "ask the cluster's operators for ProctrackType=proctrack/cgroup",
+        ),
+    }
+}
+
+fn directory(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
+    const WHAT: &str = DIRECTORY;
+    let root = &facts.root;
+    let kind = &facts.file_system;
+    if answer.all("root_is").any(|is| is == "unwritable") {
+        let what = "give root = a directory of the account's own on a file system of the cluster";
+        return bad(WHAT, format!("{root} cannot be written"), what);
+    }
+    let state = if facts.root_is_there {
+        ""
+    } else {
+        ", to be made"
+    };
+    if SHARED.contains(&kind.as_str()) {
+        good(WHAT, format!("{root} ({kind}){state}"))
+    } else {
+        odd(
+            WHAT,
+            format!("{root} is on {kind}{state}"),
+            "all nodes must have it under this name; `cospan site check` has one of them look",
+        )
+    }
+}
+
+fn disk(facts: &ProbedFacts) -> Finding {
+    let found = format!("{} free", facts.free);
+    match facts.free {
+        Bytes(0) => bad("disk", found, advice("No space left")),
+        free if free < LITTLE_DISK => odd("disk", found, advice("No space left")),
+        _ => good("disk", found),
+    }
+}
+
+fn clock(facts: &ProbedFacts) -> Finding {
+    let apart = facts.clock_ahead_ms.unsigned_abs();
+    let found = format!("{} ms apart from ours", facts.clock_ahead_ms);
+    let what = "set both by NTP: starts of several components are timed by them";
+    match apart {
+        SKEW_BAD_MS.. => bad("clock", found, what),
+        SKEW_ODD_MS.. => odd("clock", found, what),
+        _ => good("clock", found),
+    }
+}
+
+/// Judges whether a job saw the root on its node.
+fn of_trial(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
+    const WHAT: &str = "nodes";
+    if let Some(node) = answer.last("seen_by") {
+        return good(WHAT, format!("{node} has {}", facts.root));
+    }
+    let state = answer.last("unseen").unwrap_or_default();
+    if ["PENDING", "CONFIGURING", "RUNNING"]
+        .iter()
+        .any(|word| state.starts_with(word))
+    {
+        let found = format!("not tried: the job did not run within 20 s: {state}");
+        return odd(WHAT, found, "check again when a node is free");
+    }
+    let what = "give root = a directory that all nodes share with the login node under the same \
+                name, usually below the home or project directory";
+    bad(
+        WHAT,
+        format!("a job did not find {} on its node: {state}", facts.root),
+        what,
+    )
+}
+
+/// Adds whether a job saw the root, if one could be submitted. A node that has the root is better
+/// evidence than the kind of its file system.
+pub(super) fn add_trial(
+    findings: &mut Vec<Finding>,
+    tried: Result<AgentAnswer, SiteError>,
+    facts: &ProbedFacts,
+) {
+    let nodes = match tried {
+        Ok(answer) => of_trial(&answer, facts),
+        Err(error) => bad("nodes", error.to_string(), advice(&error.to_string())),
+    };
+    if nodes.verdict == FindingVerdict::Good {
+        for directory in findings
+            .iter_mut()
+            .filter(|finding| finding.what == DIRECTORY)
+        {
+            *directory = good(DIRECTORY, std::mem::take(&mut directory.found));
+        }
+    }
+    findings.push(nodes);
+}
+
+/// Judges whether a second session could be opened.
+pub(super) fn of_bulk(failed: Option<String>) -> Finding {
+    match failed {
+        None => good("files", "have their own way there"),
+        Some(why) => bad(
+            "files",
+            why,
+            "without a second session neither inputs nor logs travel",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::resources::Resources;
+
+    use super::*;
+
+    fn said(text: &str) -> Vec<Finding> {
+        let facts = ProbedFacts {
+            free: LITTLE_DISK,
+            ..ProbedFacts::default()
+        };
+        all(&AgentAnswer(text.to_owned()), &facts, &config())
+    }
+
+    fn config() -> SlurmConfig {
+        let name = "there".parse().unwrap();
+        let total = Resources::processors(1);
+        SlurmConfig::new(name, "/root".into(), total, Vec::new())
+    }
+
+    fn of<'a>(all: &'a [Finding], what: &str) -> &'a Finding {
+        all.iter().find(|finding| finding.what == what).unwrap()
+    }
+
+    #[test]
+    fn each_message_of_slurm_has_its_advice() {
+        for (message, part) in [
+            (
+                "sbatch: error: Munge decode failed: Invalid credential",
+                "munge",
+            ),
+            (
+                "slurm_load_partitions: Unable to contact slurm controller (connect failure)",
+                "slurmctld",
+            ),
+            (
+                "allocation failure: Invalid account or account/partition combination",
+                "account",
+            ),
+            ("sbatch: error: invalid partition specified: x", "partition"),
+            ("timeout: failed to run command 'sbatch': not found", "PATH"),
+            ("write error: No space left on device", "room"),
+            ("munge_encode: Failed to access \"/run/munge\"", "munged"),
+            (
+                "error: s_p_parse_file: cannot stat file /x: No such file",
+                "slurm_conf",
+            ),
+            (
+                "slurm_load_partitions: Zero Bytes were transmitted or received",
+                "munge",
+            ),
+            (
+                "sinfo: error: Munge encode failed: (Did you start munged?); sinfo: error: \
+                 slurm_send_node_msg: authentication error; Protocol authentication error",
+                "munged does not answer",
+            ),
+            ("no answer", "slurmctld"),
+            ("something new", "by hand"),
+        ] {
+            assert!(advice(message).contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_bad_and_tells_what_to_do() {
+        let all = said("missing sbatch\nmissing squeue\n");
+        let tools = of(&all, "commands");
+        assert_eq!(tools.verdict, FindingVerdict::Bad);
+        assert!(tools.found.contains("sbatch, squeue") && tools.advice.contains("PATH"));
+    }
+
+    #[test]
+    fn a_controller_that_does_not_answer_is_bad_and_not_a_missing_partition() {
+        let all =
+            said("partition_failed slurm_load_partitions: Unable to contact slurm controller");
+        let partition = of(&all, "partition");
+        assert_eq!(partition.verdict, FindingVerdict::Bad);
+        assert!(partition.advice.contains("slurmctld"), "{partition:?}");
+    }
+
+    #[test]
+    fn each_partition_is_told_the_chosen_one_first() {
+        let partition = |name: &str, in_order| SlurmPartition {
+            name: name.to_owned(),
+            is_default: name == "normal",
+            is_up: true,
+            time_limit: "1-00:00:00".to_owned(),
+            nodes: 4,
+            processors: 64,
+            in_order,
+            idle: 8,
+            memory: Bytes(0),
+            gpus: 2,
+            disk: Bytes(0),
+        };
+        let partitions = vec![partition("fast", 64), partition("normal", 48)];
+        let facts = ProbedFacts {
+            partitions,
+            ..ProbedFacts::default()
+        };
+        let all = all(&AgentAnswer(String::new()), &facts, &config());
+        let told = all.iter().filter(|finding| finding.what == "partition");
+        let told: Vec<&str> = told.map(|finding| finding.found.as_str()).collect();
+        assert_eq!(
+            told,
+            [
+                "normal: 4 nodes, 64 processors (8 idle, 16 of nodes out of order), 2 GPUs, at most 1-00:00:00",
+                "fast: 4 nodes, 64 processors (8 idle), 2 GPUs, at most 1-00:00:00",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_job_that_ran_and_saw_nothing_is_bad_and_one_that_waits_is_not() {
+        let facts = ProbedFacts::default();
+        let of = |text: &str| of_trial(&AgentAnswer(text.to_owned()), &facts).verdict;
+        assert_eq!(of("seen_by n1"), FindingVerdict::Good);
+        assert_eq!(of("unseen PENDING (Resources)"), FindingVerdict::Odd);
+        assert_eq!(of("unseen COMPLETED (None)"), FindingVerdict::Bad);
+        assert_eq!(of("unseen "), FindingVerdict::Bad);
+    }
+
+    #[test]
+    fn a_kill_that_comes_before_the_grace_is_over_is_told() {
+        let of = |secs: Option<u64>| {
+            let kill_wait = secs.map(DurationMs::from_secs);
+            ending(
+                &ProbedFacts {
+                    kill_wait,
+                    ..ProbedFacts::default()
+                },
+                config().grace,
+            )
+        };
+        assert_eq!(
+            [None, Some(7), Some(30)].map(|secs| of(secs).verdict),
+            [FindingVerdict::Good; 3]
+        );
+        let early = of(Some(5));
+        assert_eq!(early.verdict, FindingVerdict::Odd);
+        assert!(
+            early.found.contains("KillWait is 5s") && early.advice.contains("7s"),
+            "{early:?}"
+        );
+    }
+
+    #[test]
+    fn clocks_that_differ_are_told() {
+        let of = |clock_ahead_ms| {
+            clock(&ProbedFacts {
+                clock_ahead_ms,
+                ..ProbedFacts::default()
+            })
+            .verdict
+        };
+        assert_eq!(
+            (of(-300), of(5_000), of(-90_000)),
+            (
+                FindingVerdict::Good,
+                FindingVerdict::Odd,
+                FindingVerdict::Bad
+            )
+        );
+    }
+}

@@ -1,0 +1,317 @@
+//! Reservations and running jobs in Slurm, and so what is free later.
+//!
+//! This is a forecast: jobs end earlier than they say, and Slurm may not show those of others. When
+//! we reserve by it, Slurm itself says whether it was right.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cospan_domain::reservation::{IdleDrop, KindsError, ReservationTag, Span, Timeline, ebbs};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::hosts::hosts;
+use super::queue::{PartitionLoad, default_partition};
+use crate::agent::AgentAnswer;
+
+/// The time for which nodes that are out of order are assumed to stay so.
+const OUT_OF_ORDER: DurationMs = DurationMs::from_secs(86_400);
+
+/// The flag that marks an unconfirmed reservation of ours: Slurm ends it if nobody uses it.
+const UNCONFIRMED: &str = "PURGE_COMP";
+
+/// A reservation of anybody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Booked {
+    pub(super) name: Arc<str>,
+    pub(super) span: Span,
+    /// The processors of its cores.
+    pub(super) processors: u32,
+    /// True if it does not end by itself before its time.
+    pub(super) confirmed: bool,
+    /// The partition, if the reservation names one.
+    pub(super) partition: Option<Arc<str>>,
+    nodes: Option<BTreeSet<String>>,
+}
+
+/// A job of anybody that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct OccupyingJob {
+    processors: u32,
+    until: Option<Timestamp>,
+    reservation: Option<Arc<str>>,
+    nodes: Option<BTreeSet<String>>,
+}
+
+/// Nodes of a partition that are alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PartitionNodes {
+    partition: Arc<str>,
+    is_default: bool,
+    nodes: Option<BTreeSet<String>>,
+    /// Threads of each of their cores.
+    threads: u32,
+}
+
+/// Reservations and running jobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SlurmBookings {
+    pub(super) reserved: Vec<Booked>,
+    running: Vec<OccupyingJob>,
+    members: Vec<PartitionNodes>,
+}
+
+/// Parses seconds since 1970; `None` if the time is not known.
+fn seconds(text: &str) -> Option<Timestamp> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let seconds: u64 = text.parse().ok().filter(|_| is_number)?;
+    seconds.checked_mul(1_000).map(Timestamp)
+}
+
+fn named(text: &str) -> Option<Arc<str>> {
+    (!matches!(text, "" | "(null)" | "N/A")).then(|| text.into())
+}
+
+impl Booked {
+    /// Parses a line of `scontrol -o show reservation`, with times in seconds. `None` if it does
+    /// not say when, or how much.
+    fn read(line: &str) -> Option<Self> {
+        let field = |name: &str| {
+            line.split(' ').find_map(|word: &'_ str| {
+                word.strip_prefix(name)?
+                    .strip_prefix('=')
+                    .map(str::to_owned)
+            })
+        };
+        let from = seconds(&field("StartTime")?)?;
+        let to = seconds(&field("EndTime")?)?;
+        let cores: u32 = field("CoreCnt")?.parse().ok()?;
+        let tres = field("TRES").unwrap_or_default();
+        let counted = tres
+            .split(',')
+            .find_map(|kind| kind.strip_prefix("cpu=")?.parse().ok());
+        let flags = field("Flags")?;
+        (from < to).then_some(())?;
+        Some(Self {
+            name: named(&field("ReservationName")?)?,
+            span: Span::new(from, to),
+            processors: counted.unwrap_or(cores),
+            confirmed: !flags
+                .split(',')
+                .any(|flag: &str| flag == UNCONFIRMED || flag.starts_with("PURGE_COMP=")),
+            partition: field("PartitionName").as_deref().and_then(named),
+            nodes: hosts(&field("Nodes")?),
+        })
+    }
+
+    /// Returns its length.
+    pub(super) fn length(&self) -> DurationMs {
+        self.span.to.since(self.span.from)
+    }
+
+    /// Returns true if its name is a tag of a control plane.
+    pub(super) fn is_ours(&self) -> bool {
+        self.tag().is_some()
+    }
+
+    pub(super) fn tag(&self) -> Option<ReservationTag> {
+        self.name.parse().ok()
+    }
+
+    /// Returns true if it has begun, and not ended.
+    fn is_on(&self, now: Timestamp) -> bool {
+        self.span.from <= now && now < self.span.to
+    }
+}
+
+impl OccupyingJob {
+    /// Parses a line of `squeue`: processors, end, reservation, nodes.
+    fn read(line: &str) -> Option<Self> {
+        let mut fields = line.splitn(4, '|');
+        let mut next = || fields.next();
+        let processors = next()?;
+        let until = next()?;
+        let reservation = next()?;
+        let nodes = next()?;
+        Some(Self {
+            processors: processors.parse().ok()?,
+            until: seconds(until),
+            reservation: named(reservation),
+            nodes: hosts(nodes),
+        })
+    }
+}
+
+/// Returns the share of these processors that lies on the other nodes, too;
+/// all if that is not known.
+fn share(
+    processors: u32,
+    nodes: &Option<BTreeSet<String>>,
+    others: &Option<BTreeSet<String>>,
+) -> u32 {
+    let (Some(nodes), Some(others)) = (nodes, others) else {
+        return processors;
+    };
+    if nodes.is_empty() {
+        return 0;
+    }
+    let common = nodes.intersection(others).count() as u64;
+    let part = (u64::from(processors) * common).div_ceil(nodes.len() as u64);
+    u32::try_from(part).unwrap_or(processors)
+}
+
+impl SlurmBookings {
+    /// Parses the lines of an answer. One that cannot be read is skipped: Slurm
+    /// refuses what is not free.
+    pub(super) fn read(answer: &AgentAnswer) -> Self {
+        let members = answer.all("members").filter_map(|line| {
+            let mut fields = line.splitn(3, '|');
+            let name = fields.next()?;
+            let threads = fields.next()?;
+            let nodes = fields.next()?;
+            let is_default = name.ends_with('*');
+            let name = name.strip_suffix('*').unwrap_or(name);
+            let partition = name.into();
+            let threads = threads.parse().ok()?;
+            Some(PartitionNodes {
+                partition,
+                is_default,
+                nodes: hosts(nodes),
+                threads,
+            })
+        });
+        Self {
+            reserved: answer.all("reserved").filter_map(Booked::read).collect(),
+            running: answer
+                .all("running")
+                .filter_map(OccupyingJob::read)
+                .collect(),
+            members: members.collect(),
+        }
+    }
+
+    fn members(&self, partition: Option<&str>) -> impl Iterator<Item = (&BTreeSet<String>, u32)> {
+        let meant = self.members.iter().filter(move |members| match partition {
+            Some(partition) => &*members.partition == partition,
+            None => members.is_default,
+        });
+        meant.filter_map(|members| Some((members.nodes.as_ref()?, members.threads)))
+    }
+
+    fn nodes(&self, partition: Option<&str>) -> Option<BTreeSet<String>> {
+        let nodes: BTreeSet<String> = self
+            .members(partition)
+            .flat_map(|(nodes, _)| nodes)
+            .cloned()
+            .collect();
+        (!nodes.is_empty()).then_some(nodes)
+    }
+
+    /// Returns the fewest processors that a core of a partition has.
+    pub(super) fn per_core(&self, partition: Option<&str>) -> u32 {
+        self.members(partition)
+            .map(|(_, threads)| threads)
+            .min()
+            .unwrap_or(1)
+            .max(1)
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&Booked> {
+        self.reserved.iter().find(|booked| &*booked.name == name)
+    }
+
+    /// Returns the processors of jobs that run in a reservation.
+    fn used(&self, name: &str) -> u32 {
+        let inside = self
+            .running
+            .iter()
+            .filter(|job| job.reservation.as_deref() == Some(name));
+        inside
+            .map(|job| job.processors)
+            .fold(0, u32::saturating_add)
+    }
+
+    /// Returns the idle processors of a reservation: none before it begins.
+    pub(super) fn idle_in(&self, name: &str, now: Timestamp) -> u32 {
+        let on = self.find(name).filter(|booked| booked.is_on(now));
+        on.map_or(0, |booked| {
+            booked.processors.saturating_sub(self.used(name))
+        })
+    }
+
+    /// Returns the idle processors of a partition that are kept for those who reserved them.
+    pub(super) fn kept(&self, partition: Option<&str>, now: Timestamp) -> u32 {
+        let nodes = self.nodes(partition);
+        self.reserved
+            .iter()
+            .map(|booked: &Booked| share(self.idle_in(&booked.name, now), &booked.nodes, &nodes))
+            .fold(0, u32::saturating_add)
+    }
+
+    /// Forecasts what is free of a partition from now on; `total` has all other kinds of resources.
+    pub(super) fn timeline(
+        &self,
+        partition: Option<&str>,
+        load: PartitionLoad,
+        total: &Resources,
+        now: Timestamp,
+    ) -> Result<Timeline, KindsError> {
+        let capacity = Resources {
+            processors: load.whole,
+            ..total.clone()
+        };
+        let mut timeline = Timeline::new(now, &capacity)?;
+        let nodes = self.nodes(partition);
+        let mut book = |span: Span, processors: u32| {
+            let amounts = timeline.amounts(&Resources::processors(processors))?;
+            timeline.book(span, &amounts);
+            Ok::<_, KindsError>(())
+        };
+        book(
+            Span::new(now, now + OUT_OF_ORDER),
+            load.whole.saturating_sub(load.total),
+        )?;
+        for booked in &self.reserved {
+            let span = Span::new(booked.span.from.max(now), booked.span.to);
+            book(span, share(booked.processors, &booked.nodes, &nodes))?;
+        }
+        for job in self.running.iter().filter(|job| !self.is_counted(job, now)) {
+            // A job that is overdue may end any moment.
+            let until = job.until.unwrap_or(now + OUT_OF_ORDER).max(now);
+            book(
+                Span::new(now, until),
+                share(job.processors, &job.nodes, &nodes),
+            )?;
+        }
+        Ok(timeline)
+    }
+
+    /// Returns true if a job runs on processors that are counted as reserved.
+    fn is_counted(&self, job: &OccupyingJob, now: Timestamp) -> bool {
+        let inside = job.reservation.as_deref().and_then(|name| self.find(name));
+        inside.is_some_and(|booked| booked.is_on(now))
+    }
+
+    /// Returns the times at which idle resources of a partition drop, if anybody reserved anything.
+    pub(super) fn ebbs(
+        &self,
+        partition: Option<&str>,
+        load: PartitionLoad,
+        idle: &Resources,
+        now: Timestamp,
+    ) -> Vec<IdleDrop> {
+        if self.reserved.is_empty() {
+            return Vec::new();
+        }
+        // With more than eight kinds of resources nothing is said about later.
+        let timeline = self.timeline(partition, load, idle, now);
+        timeline
+            .map(|timeline| ebbs(&timeline, idle, now))
+            .unwrap_or_default()
+    }
+}
+
+/// Returns the name of the partition to reserve in.
+pub(super) fn partition<'a>(answer: &'a AgentAnswer, own: Option<&'a str>) -> Option<&'a str> {
+    own.or_else(|| default_partition(answer.all("load")))
+}

@@ -1,0 +1,502 @@
+//! An attempt as options of `sbatch`.
+
+use std::sync::Arc;
+
+use cospan_domain::acquisition::PartitionOptions;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+
+use super::SlurmConfig;
+use crate::port::{SiteError, SubmitRequest};
+
+/// Added to the longest life of a wrapper to make the limit that Slurm gets: so Slurm never ends a
+/// payload that still has time.
+const MARGIN: DurationMs = DurationMs::from_secs(120);
+
+/// The least hold that an attempt with a hold gets, however little its partition gives it.
+const HOLD_LEAST: DurationMs = DurationMs::from_secs(120);
+
+/// Options that a job may have, with a value.
+const WITH_VALUE: &[&str] = &[
+    "account",
+    "acctg-freq",
+    "bb",
+    "clock",
+    "constraint",
+    "core-spec",
+    "cores-per-socket",
+    "cpu-freq",
+    "cpus-per-gpu",
+    "cpus-per-task",
+    "distribution",
+    "exclude",
+    "extra-node-info",
+    "gpu-bind",
+    "gpu-freq",
+    "gpus",
+    "gpus-per-node",
+    "gpus-per-socket",
+    "gpus-per-task",
+    "gres",
+    "gres-flags",
+    "hint",
+    "licenses",
+    "mail-type",
+    "mail-user",
+    "mem",
+    "mem-bind",
+    "mem-per-cpu",
+    "mem-per-gpu",
+    "network",
+    "nodelist",
+    "nodes",
+    "ntasks-per-core",
+    "ntasks-per-gpu",
+    "ntasks-per-node",
+    "ntasks-per-socket",
+    "partition",
+    "prefer",
+    "profile",
+    "qos",
+    "reservation",
+    "sockets-per-node",
+    "switches",
+    "threads-per-core",
+    "tmp",
+    "wckey",
+];
+
+/// The ways in which a job chooses its partition, account and reservation.
+pub const LANES: PartitionOptions = PartitionOptions {
+    partition: &["--partition=", "-p"],
+    account: &["--account=", "-A"],
+    reservation: &["--reservation="],
+};
+
+/// Options that set memory, or GPUs, in their own way: the total of the attempt is left out then.
+const OF_MEMORY: [&str; 3] = ["mem", "mem-per-cpu", "mem-per-gpu"];
+const OF_GPUS: [&str; 5] = [
+    "gpus",
+    "gpus-per-node",
+    "gpus-per-socket",
+    "gpus-per-task",
+    "gres",
+];
+
+/// Options that a job may have, without a value.
+const FLAGS: [&str; 8] = [
+    "contiguous",
+    "exclusive",
+    "nice",
+    "oversubscribe",
+    "overcommit",
+    "spread-job",
+    "use-min-nodes",
+    "kill-on-invalid-dep",
+];
+
+/// Short names of some of them; their value follows at once.
+const SHORT: [(&str, &str); 9] = [
+    ("-A", "account"),
+    ("-p", "partition"),
+    ("-q", "qos"),
+    ("-C", "constraint"),
+    ("-N", "nodes"),
+    ("-w", "nodelist"),
+    ("-x", "exclude"),
+    ("-L", "licenses"),
+    ("-m", "distribution"),
+];
+
+/// The longest name of a job that is shown, in characters.
+const NAME_MAX: usize = 40;
+
+/// Returns the name of an attempt in Slurm: the job's own name, for people, and the tag, so that
+/// nothing else ever has this name. Commas and bars have meanings of their own to Slurm's commands.
+pub(super) fn name(order: &SubmitRequest) -> String {
+    let name: String = order
+        .name
+        .iter()
+        .flat_map(|name| name.chars())
+        .map(|c: char| {
+            if c.is_ascii_alphanumeric() || "-_+".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    let name = &name[..name.len().min(NAME_MAX)];
+    if name.is_empty() {
+        order.tag.to_string()
+    } else {
+        format!("{name}.{}", order.tag)
+    }
+}
+
+/// Returns the options of one attempt.
+///
+/// # Errors
+/// `Unfit` if the job has one that is not allowed.
+pub(super) fn options(
+    config: &SlurmConfig,
+    order: &SubmitRequest,
+    root: &str,
+    limits: AttemptLimits,
+) -> Result<Vec<String>, SiteError> {
+    let tag = order.tag;
+    // A percent sign would begin a pattern.
+    let log = format!("{root}/spool/{tag}/log").replace('%', "%%");
+    let mut options = vec![
+        "--no-requeue".to_owned(),
+        "--export=NIL".to_owned(),
+        format!("--job-name={}", name(order)),
+        format!("--comment={tag}"),
+        "--open-mode=append".to_owned(),
+        "--input=/dev/null".to_owned(),
+        format!("--output={log}"),
+        format!("--error={log}"),
+        format!("--chdir={root}"),
+        format!("--time={}", limits.minutes),
+    ];
+    if order.begin_in > DurationMs::ZERO {
+        // Slurm counts this by its own clock.
+        options.push(format!(
+            "--begin=now+{}seconds",
+            order.begin_in.0.div_ceil(1_000)
+        ));
+    }
+    options.extend(of_site(config));
+    let own = order
+        .lrm_options
+        .iter()
+        .map(passed_on)
+        .collect::<Result<Vec<String>, _>>()?;
+    options.extend(amounts(&order.resources, &own, limits.counts_disk)?);
+    // The job's own options come last: they win over those of the site.
+    options.extend(own);
+    // An attempt with a reservation runs in that, and nowhere else.
+    options.extend(order.reservation.map(|tag| format!("--reservation={tag}")));
+    Ok(options)
+}
+
+/// Returns the options that every job of a site gets, unless it sets others.
+pub(super) fn of_site(config: &SlurmConfig) -> Vec<String> {
+    let named = [
+        ("partition", &config.partition),
+        ("account", &config.account),
+        ("qos", &config.qos),
+        ("constraint", &config.constraint),
+        ("reservation", &config.reservation),
+    ];
+    named
+        .into_iter()
+        .filter_map(|(name, value): (_, &Option<String>)| {
+            Some(format!("--{name}={}", value.as_ref()?))
+        })
+        .collect()
+}
+
+/// Limits that an attempt gets besides its resources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AttemptLimits {
+    /// The longest time at its gate.
+    pub(super) hold_max: DurationMs,
+    /// The limit that Slurm gets: from the beginning of the wrapper to its end at the latest.
+    pub(super) minutes: u64,
+    /// True if Slurm counts disk of its nodes, so that it may be requested.
+    /// Otherwise no node would do.
+    pub(super) counts_disk: bool,
+}
+
+/// Returns the limits of an attempt if its partition gives a job `longest` at most. Slurm never
+/// starts a job that asks for more, so the wait at the gate is shortened first; if that is still
+/// too much, Slurm takes the rest off the end of the payload, as it does to everybody.
+pub(super) fn limits(
+    config: &SlurmConfig,
+    order: &SubmitRequest,
+    longest: Option<DurationMs>,
+    counts_disk: bool,
+) -> AttemptLimits {
+    const MINUTE: u64 = 60_000;
+    // It ends with its reservation, which lasts as much longer as it takes to end.
+    let margin = if order.reservation.is_some() {
+        DurationMs::ZERO
+    } else {
+        MARGIN
+    };
+    let later = [order.wall_time, config.grace, margin];
+    let later = later
+        .iter()
+        .fold(0_u64, |sum, part| sum.saturating_add(part.0));
+    let all = later.saturating_add(order.hold_max.0);
+    match longest
+        .map(|longest| longest.max(order.wall_time))
+        .filter(|longest| longest.0 < all)
+    {
+        Some(longest) => {
+            let left = DurationMs(longest.0.saturating_sub(later));
+            let hold_max = order.hold_max.min(left.max(HOLD_LEAST));
+            // A partition's time is in whole minutes, and a job that asks for more never runs.
+            AttemptLimits {
+                hold_max,
+                minutes: (longest.0 / MINUTE).max(1),
+                counts_disk,
+            }
+        }
+        None => AttemptLimits {
+            hold_max: order.hold_max,
+            minutes: all.div_ceil(MINUTE),
+            counts_disk,
+        },
+    }
+}
+
+/// Returns processors and what else Slurm counts, as totals of the
+/// attempt, besides its own options.
+fn amounts(
+    resources: &Resources,
+    own: &[String],
+    counts_disk: bool,
+) -> Result<Vec<String>, SiteError> {
+    const MIB: u128 = 1 << 20;
+    let processors = resources.processors.max(1);
+    let mut options = vec![format!("--ntasks={}", tasks(processors, own)?)];
+    let mib = |megabytes: u64, parts: u32| {
+        (u128::from(megabytes) * 1_000_000).div_ceil(MIB * u128::from(parts))
+    };
+    let says = |names: &[&str]| names.iter().any(|name| value_of(own, name).is_some());
+    let [memory, gpus, disk] = ["memory_mb", "gpus", "disk_mb"].map(|name| resources.other(name));
+    if memory > 0 && !says(&OF_MEMORY) {
+        options.push(format!("--mem-per-cpu={}M", mib(memory, processors)));
+    }
+    if gpus > 0 && !says(&OF_GPUS) {
+        options.push(format!("--gpus={gpus}"));
+    }
+    if disk > 0 && counts_disk && !says(&["tmp"]) {
+        options.push(format!("--tmp={}M", mib(disk, 1)));
+    }
+    Ok(options)
+}
+
+/// Returns as many as there are processors, unless the job gives several to each.
+fn tasks(processors: u32, own: &[String]) -> Result<u32, SiteError> {
+    let Some(each) = value_of(own, "cpus-per-task") else {
+        return Ok(processors);
+    };
+    let whole = each
+        .parse()
+        .ok()
+        .filter(|each: &u32| *each > 0 && processors.is_multiple_of(*each));
+    whole.map(|each| processors / each).ok_or_else(|| {
+        SiteError::Unfit(format!(
+            "--cpus-per-task={each} does not divide the component's {processors} processors"
+        ))
+    })
+}
+
+/// Returns the value that the last of these options has for a name.
+fn value_of<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
+    options.iter().rev().find_map(|option: &'o String| {
+        option
+            .strip_prefix("--")?
+            .strip_prefix(name)?
+            .strip_prefix('=')
+    })
+}
+
+/// Checks an option of a job, and returns it as the one word that `sbatch` gets.
+///
+/// # Errors
+/// `Unfit` if a job may not have it.
+pub fn passed_on(option: &Arc<str>) -> Result<String, SiteError> {
+    let refused = |why: &str| {
+        Err(SiteError::Unfit(format!(
+            "the option {option:?} of sbatch {why}"
+        )))
+    };
+    if option.chars().any(char::is_control) {
+        return refused("has a control character");
+    }
+    let (name, value) = match option.strip_prefix("--") {
+        Some(long) => match long.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (long, None),
+        },
+        None => {
+            let short = SHORT.iter().find(|(short, _)| option.starts_with(short));
+            let Some((short, name)) = short else {
+                return refused("is not known here; write it as --option=value");
+            };
+            (*name, Some(&option[short.len()..]))
+        }
+    };
+    match value {
+        Some("") => refused("has no value; write it as --option=value"),
+        Some(value) if WITH_VALUE.contains(&name) || ["exclusive", "nice"].contains(&name) => {
+            Ok(format!("--{name}={value}"))
+        }
+        None if FLAGS.contains(&name) => Ok(format!("--{name}")),
+        None if WITH_VALUE.contains(&name) => refused("has no value; write it as --option=value"),
+        _ => refused(
+            "cannot be passed on: Cospan sets it itself, or it would change how an \
+                      attempt is run and found again",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allow(option: &str) -> Result<String, SiteError> {
+        passed_on(&option.into())
+    }
+
+    #[test]
+    fn what_a_job_may_ask_for_is_passed_on_as_one_word() {
+        assert_eq!(allow("--gres=gpu:2").unwrap(), "--gres=gpu:2");
+        assert_eq!(allow("-pshort").unwrap(), "--partition=short");
+        assert_eq!(allow("--exclusive").unwrap(), "--exclusive");
+        assert_eq!(allow("--exclusive=user").unwrap(), "--exclusive=user");
+        assert_eq!(
+            allow("--constraint=a&(b|c) $(id)").unwrap(),
+            "--constraint=a&(b|c) $(id)"
+        );
+    }
+
+    #[test]
+    fn what_would_change_the_attempt_itself_is_refused_by_name() {
+        for option in [
+            "--wrap=id",
+            "--export=ALL",
+            "--requeue",
+            "--array=1-9",
+            "-a1-9",
+            "--time=1",
+            "-t1",
+            "--job-name=x",
+            "--comment=x",
+            "--output=/x",
+            "--chdir=/",
+            "--ntasks=2",
+            "--uid=0",
+            "--partition",
+            "--gres=",
+            "-p",
+            "--exclusive=",
+            "script.sh",
+            "",
+            "-",
+            "--",
+            ":",
+            "--mem=1\n--wrap=id",
+        ] {
+            let answer = allow(option);
+            assert!(
+                matches!(answer, Err(SiteError::Unfit(_))),
+                "{option:?}: {answer:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn amounts_are_totals_of_the_attempt_in_whole_mebibytes() {
+        let others = [
+            ("memory_mb".into(), 1_000),
+            ("gpus".into(), 3),
+            ("licenses".into(), 1),
+        ];
+        let resources = Resources {
+            processors: 4,
+            others: others.into(),
+        };
+        let of = |own: &[&str]| {
+            amounts(
+                &resources,
+                &own.iter().map(|own| (*own).to_owned()).collect::<Vec<_>>(),
+                true,
+            )
+        };
+        assert_eq!(
+            of(&[]).unwrap(),
+            ["--ntasks=4", "--mem-per-cpu=239M", "--gpus=3"]
+        );
+        assert_eq!(
+            amounts(&Resources::default(), &[], true).unwrap(),
+            ["--ntasks=1"]
+        );
+        let disk = Resources {
+            processors: 1,
+            others: [("disk_mb".into(), 2_000)].into(),
+        };
+        let of_disk = |counted| amounts(&disk, &[], counted).unwrap();
+        assert_eq!(of_disk(true), ["--ntasks=1", "--tmp=1908M"]);
+        assert_eq!(
+            of_disk(false),
+            ["--ntasks=1"],
+            "no node of such a cluster has any"
+        );
+        let own = [
+            "--mem=1G",
+            "--gres=gpu:3",
+            "--cpus-per-task=1",
+            "--cpus-per-task=2",
+        ];
+        assert_eq!(of(&own).unwrap(), ["--ntasks=2"], "each thing is said once");
+        for odd in [
+            "--cpus-per-task=3",
+            "--cpus-per-task=0",
+            "--cpus-per-task=x",
+        ] {
+            let said = of(&[odd]).unwrap_err().to_string();
+            assert!(said.contains("does not divide the component's 4"), "{said}");
+        }
+    }
+
+    #[test]
+    fn no_more_time_is_asked_for_than_the_partition_gives() {
+        let name = cospan_domain::ids::SiteName::new("there").unwrap();
+        let config = SlurmConfig::new(name, "/r".into(), Resources::default(), Vec::new());
+        let mut order =
+            crate::contract::order(crate::contract::tag(7), crate::contract::script(""));
+        let minutes = |minutes: u64| DurationMs(minutes * 60_000);
+        order.hold_max = minutes(10);
+        let mut of = |wall: u64, longest: Option<u64>| {
+            order.wall_time = minutes(wall);
+            let limits = limits(&config, &order, longest.map(minutes), false);
+            (limits.minutes, limits.hold_max.as_secs_ceil())
+        };
+        assert_eq!(of(2_880, None), (2_893, 600));
+        assert_eq!(of(2_880, Some(2_893)), (2_893, 600), "all of it fits");
+        assert_eq!(
+            of(2_870, Some(2_880)),
+            (2_880, 10 * 60 - 125),
+            "it waits less at its gate"
+        );
+        assert_eq!(
+            of(2_880, Some(2_880)),
+            (2_880, 120),
+            "the partition's whole time"
+        );
+        assert_eq!(
+            of(2_881, Some(2_880)),
+            (2_881, 120),
+            "that is refused, not cut"
+        );
+    }
+
+    #[test]
+    fn a_jobs_own_name_comes_first_in_plain_letters_and_not_too_long() {
+        let mut order =
+            crate::contract::order(crate::contract::tag(7), crate::contract::script(""));
+        assert_eq!(name(&order), order.tag.to_string());
+        order.name = Some("Wärme, 50 %|x".into());
+        assert_eq!(name(&order), format!("W_rme__50___x.{}", order.tag));
+        order.name = Some("x".repeat(200).into());
+        assert_eq!(
+            name(&order).len(),
+            NAME_MAX + 1 + order.tag.to_string().len()
+        );
+    }
+}

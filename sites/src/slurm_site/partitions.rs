@@ -1,0 +1,97 @@
+//! The partitions of a cluster, and reservations of its administrators, in which jobs may run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_domain::acquisition::{Partition, PartitionAccount, SitePartitions};
+use cospan_domain::units::DurationMs;
+
+use super::occupancy::{SlurmBookings, partition};
+use super::{SlurmSite, nodes, queue, times};
+use crate::agent::AgentAnswer;
+use crate::clock;
+use crate::port::{SiteError, SubmitRequest};
+
+impl SlurmSite {
+    /// Returns the partition for jobs that name none, and how long jobs may run in each.
+    pub(super) fn lanes(&self, answer: &AgentAnswer) -> SitePartitions {
+        let config = &self.config;
+        let own_partition = partition(answer, config.partition.as_deref());
+        let reservation = config
+            .reservation
+            .as_deref()
+            .map(PartitionAccount::in_reservation);
+        let own = PartitionAccount {
+            partition: reservation.or_else(|| own_partition.map(Arc::from)),
+            account: config.account.as_deref().map(Arc::from),
+        };
+        let mut times = times::of_partitions(answer.all("load"));
+        let longest = times::longest(answer.all("load"));
+        let loads = queue::loads(|| answer.all("load")).into_iter();
+        let mut partitions: BTreeMap<Arc<str>, Partition> = loads
+            .map(|(name, load): (Arc<str>, queue::PartitionLoad)| {
+                let partition =
+                    self.partition(answer, &name, load.whole, longest.get(&name).copied());
+                (name, partition)
+            })
+            .collect();
+        for booked in SlurmBookings::read(answer)
+            .reserved
+            .iter()
+            .filter(|one| !one.is_ours())
+        {
+            let Some(within) = booked.partition.as_deref().or(own_partition) else {
+                continue;
+            };
+            let at_most = |time: Option<&DurationMs>| {
+                time.map_or(booked.length(), |time| booked.length().min(*time))
+            };
+            let name = PartitionAccount::in_reservation(&booked.name);
+            times.insert(name.clone(), at_most(times.get(within)));
+            let longest = Some(at_most(longest.get(within)));
+            partitions.insert(
+                name,
+                self.partition(answer, within, booked.processors, longest),
+            );
+        }
+        SitePartitions {
+            own,
+            times,
+            partitions,
+        }
+    }
+
+    /// Checks that a reservation that an attempt names lasts for it, as far as is known.
+    pub(super) fn lasts(
+        &self,
+        lane: &PartitionAccount,
+        order: &SubmitRequest,
+    ) -> Result<(), SiteError> {
+        let named = lane
+            .partition
+            .as_deref()
+            .and_then(PartitionAccount::reservation_of);
+        let Some(name) = named.filter(|_| order.reservation.is_none()) else {
+            return Ok(());
+        };
+        match self.heard().left_of(name, clock::of_machine()) {
+            Some(left) if left < order.wall_time => Err(SiteError::Unfit(format!(
+                "only {left} are left of reservation {name}, and its wall time is {}",
+                order.wall_time
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn partition(
+        &self,
+        answer: &AgentAnswer,
+        name: &str,
+        processors: u32,
+        longest: Option<DurationMs>,
+    ) -> Partition {
+        let mut total = self.total_of(&nodes::amounts(answer, Some(name)));
+        total.processors = total.processors.min(processors);
+        Partition { total, longest }
+    }
+}

@@ -1,0 +1,591 @@
+//! Polls attempts: asks Slurm as seldom as possible, and reads the wrappers' files each time.
+//!
+//! While attempts wait or run, their files show what happens to them next, and Slurm's report of a
+//! while ago is good enough. It is asked again as soon as files show more than it did, or that an
+//! attempt may be over; and about those of which it has not said that they wait or run.
+//!
+//! If Slurm does not answer (see [`PartialAnswer`]), files are read all the same. It is left alone for as
+//! long as its report would have counted, and nothing is taken to be absent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use cospan_domain::acquisition::PartitionAccount;
+use cospan_domain::ids::AttemptTag;
+use cospan_domain::reservation::IdleDrop;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use tokio::time::Instant;
+
+use super::SlurmSite;
+use super::accounts::SlurmAccounting;
+use super::attempt_state::{
+    AttemptKnowledge, is_back_in_queue, is_outdated, judge, judge_in_silence,
+};
+use super::occupancy::SlurmBookings;
+use super::queue::{self, PartitionLoad, SlurmJob};
+use crate::agent::attempt_remains;
+use crate::agent::site_time::SiteTime;
+use crate::agent::{AgentAnswer, AgentRequest};
+use crate::attempt_end::BatchState;
+use crate::local_site::root_check::ROOM_MIN;
+use crate::port::{PartialAnswer, SiteError, SiteStatus, SubmitRequest, Submitted};
+use crate::wrapper::attempt_files::WrapperEvidence;
+
+/// The time from when Slurm is seen to run nothing of an attempt to the decision that its files say
+/// no more: files of another machine appear late.
+pub(super) const FILES_SETTLE: Duration = Duration::from_secs(10);
+
+/// The longest that Slurm's report on who ended an attempt is awaited.
+const WORD_LATE: Duration = Duration::from_secs(60);
+
+/// The time until a payload's own end is believed while Slurm does not answer: if Slurm ended it,
+/// its wrapper knows by then, and has recorded so.
+const ALONE: Duration = Duration::from_secs(10);
+
+/// The latest reports of Slurm.
+#[derive(Debug, Default)]
+pub(super) struct SlurmPoll {
+    queue: Option<(Instant, Vec<SlurmJob>)>,
+    /// The load of its nodes, and how many processors our attempts had then.
+    load: Option<(Instant, PartitionLoad, u32)>,
+    /// The load of each partition.
+    loads: BTreeMap<Arc<str>, PartitionLoad>,
+    /// All reservations at that time.
+    bookings: SlurmBookings,
+    /// The time when it last gave no answer, and why; `None` once it answers again.
+    silent: Option<(Instant, String)>,
+    /// The clock of the site.
+    pub(super) time: SiteTime,
+    /// The time since when the recorded end of an attempt has been seen.
+    exited: BTreeMap<AttemptTag, Instant>,
+    /// The accounts of jobs that Slurm forgot.
+    pub(super) accounts: SlurmAccounting,
+}
+
+impl SlurmPoll {
+    /// Returns true if its report on these attempts is still good enough.
+    fn tells_of(&self, tags: &[AttemptTag], memory: Duration) -> bool {
+        let goes_on =
+            |job: &&SlurmJob| matches!(job.word, BatchState::Waiting | BatchState::Running);
+        let is_fresh = self
+            .queue
+            .as_ref()
+            .is_some_and(|(at, _)| at.elapsed() < memory);
+        is_fresh
+            && tags.iter().all(|tag: &AttemptTag| {
+                let of_it = || self.jobs().iter().filter(|job| job.tag == *tag);
+                of_it().next().is_some() && of_it().all(|job| goes_on(&job))
+            })
+    }
+
+    /// Returns why it has no answer, if it had none a moment ago.
+    fn silent_lately(&self, memory: Duration) -> Option<String> {
+        let (at, why) = self.silent.as_ref()?;
+        (at.elapsed() < memory).then(|| why.clone())
+    }
+
+    /// Describes its silence, for this reason.
+    fn silence(&self, why: String) -> PartialAnswer {
+        let age = self.queue.as_ref().map(|(at, _)| at.elapsed());
+        PartialAnswer {
+            age: age.map(|age: Duration| {
+                DurationMs(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+            }),
+            why,
+        }
+    }
+
+    fn knows_load(&self, memory: Duration) -> bool {
+        self.load.is_some_and(|(at, ..)| at.elapsed() < memory)
+    }
+
+    /// Returns how much is left of a reservation, if it is known.
+    pub(super) fn left_of(&self, reservation: &str, now: Timestamp) -> Option<DurationMs> {
+        let span = self.bookings.find(reservation)?.span;
+        Some(span.to.since(span.from.max(now)))
+    }
+
+    fn jobs(&self) -> &[SlurmJob] {
+        self.queue.as_ref().map_or(&[], |(_, jobs)| jobs)
+    }
+
+    /// Returns the processors that our attempts took since its nodes were last looked at.
+    fn taken_since(&self) -> u32 {
+        let then = self.load.map_or(0, |(_, _, ours)| ours);
+        held(self.jobs()).saturating_sub(then)
+    }
+
+    /// Estimates the load now: we know what our attempts took and freed since its
+    /// nodes were last looked at.
+    fn load_now(&self) -> PartitionLoad {
+        let Some((_, load, ours)) = self.load else {
+            return PartitionLoad::default();
+        };
+        let idle = load
+            .idle
+            .saturating_add(ours)
+            .saturating_sub(held(self.jobs()));
+        PartitionLoad {
+            idle: idle.min(load.total),
+            ..load
+        }
+    }
+}
+
+/// Returns the processors that attempts use.
+fn held(jobs: &[SlurmJob]) -> u32 {
+    jobs.iter()
+        .filter(|job: &&SlurmJob| job.is_active() && !job.word.is_in_queue())
+        .map(|job| job.processors)
+        .fold(0, u32::saturating_add)
+}
+
+/// Adds jobs that were submitted or seen since to those that were known.
+fn with_others(mut known: Vec<SlurmJob>, since: &[SlurmJob]) -> Vec<SlurmJob> {
+    let numbers: BTreeSet<String> = known.iter().map(|job| job.number.clone()).collect();
+    known.extend(
+        since
+            .iter()
+            .filter(|job| !numbers.contains(&job.number))
+            .cloned(),
+    );
+    known
+}
+
+/// Notes whether something is so of an attempt, and returns for how long; `None` if it is not so.
+pub(super) fn lasts(
+    noted: &mut BTreeMap<AttemptTag, Instant>,
+    tag: AttemptTag,
+    is_so: bool,
+) -> Option<Duration> {
+    if !is_so {
+        noted.remove(&tag);
+        return None;
+    }
+    let now = Instant::now();
+    Some(now.duration_since(*noted.entry(tag).or_insert(now)))
+}
+
+/// Returns why Slurm did not answer, if it was asked and did not.
+fn failure(answer: &AgentAnswer, seconds: &str) -> Option<String> {
+    let why = answer.last("fail")?;
+    let why = why.strip_prefix("unsent").unwrap_or(why).trim();
+    Some(if why.is_empty() {
+        format!("nothing within {seconds} s")
+    } else {
+        why.to_owned()
+    })
+}
+
+/// The basis of a look.
+#[derive(Debug)]
+struct PollBasis {
+    /// The jobs of Slurm's latest report, if that is good enough; otherwise Slurm is asked. They
+    /// are kept here because a change of the queue may drop that report while files are read.
+    known: Option<Vec<SlurmJob>>,
+    /// True if Slurm is asked about its nodes.
+    asks_load: bool,
+    /// True if files were seen before.
+    again: bool,
+}
+
+impl PollBasis {
+    /// Returns the arguments of the request.
+    fn words<'w>(&self, limit: &'w str) -> impl Iterator<Item = &'w str> + use<'w> {
+        let parts = [(self.known.is_none(), "queue"), (self.asks_load, "load")];
+        let asked = [(true, "status"), (true, limit)].into_iter().chain(parts);
+        asked.filter_map(|(is_asked, word)| is_asked.then_some(word))
+    }
+}
+
+impl SlurmSite {
+    pub(super) async fn status_of(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
+        let memory = Duration::from_millis(self.config.memory.0);
+        let silent = self.heard().silent_lately(memory);
+        if let Some(why) = silent {
+            return self.files_only(tags, why).await;
+        }
+        let first = {
+            let heard = self.heard();
+            let known = heard.tells_of(tags, memory).then(|| heard.jobs().to_vec());
+            PollBasis {
+                known,
+                asks_load: !heard.knows_load(memory),
+                again: false,
+            }
+        };
+        let (mut status, again) = self.look(tags, first).await?;
+        if !again.is_empty() {
+            // Slurm's report on them is older than their files.
+            let second = PollBasis {
+                known: None,
+                asks_load: false,
+                again: true,
+            };
+            let (second, _) = self.look(&again, second).await?;
+            status.attempts.extend(second.attempts);
+            status.idle = second.idle;
+            status.idle_in = second.idle_in;
+            status.silence = second.silence;
+        }
+        Ok(status)
+    }
+
+    /// Looks once; also returns the attempts that need a second look.
+    async fn look(
+        &self,
+        tags: &[AttemptTag],
+        look: PollBasis,
+    ) -> Result<(SiteStatus, Vec<AttemptTag>), SiteError> {
+        let mut request = AgentRequest::default();
+        tags.iter()
+            .for_each(|tag| request.line("tag", &tag.to_string()));
+        let limit = self.limit();
+        let words: Vec<&str> = look.words(&limit).collect();
+        let asked_at = Instant::now();
+        let answer = self.agent.ask(&words, request.end()).await?;
+        self.note_room(&answer);
+        if let Some(why) = failure(&answer, &limit) {
+            self.heard().silent = Some((Instant::now(), why.clone()));
+            return Ok((self.in_silence(tags, &answer, why), Vec::new()));
+        }
+        let again_asked = look.again;
+        let mut jobs = self.hear(&answer, look, asked_at)?;
+        let (shown, site_clock, left) = self.left(&answer);
+        jobs.extend(self.accounts_of(&self.lost(tags, &jobs, &left)).await);
+        let mut again = Vec::new();
+        let mut attempts = BTreeMap::new();
+        for tag in tags {
+            let evidence = left.evidence.get(tag);
+            let job = of_tag(&jobs, *tag, evidence);
+            let is_over = job.is_none_or(|job| {
+                let never_runs = job.word == BatchState::NeverRuns;
+                !job.is_active() || never_runs || is_back_in_queue(job, evidence)
+            });
+            let settled = self
+                .over_for(*tag, is_over)
+                .is_some_and(|over| over >= FILES_SETTLE);
+            let overdue = self
+                .exited_for(*tag, evidence)
+                .is_some_and(|over| over > WORD_LATE);
+            let spooled = left.spooled.contains(tag);
+            let known = AttemptKnowledge {
+                job,
+                evidence,
+                spooled,
+                settled,
+                overdue,
+                asked_again: again_asked,
+            };
+            if is_outdated(known) {
+                again.push(*tag);
+            }
+            attempts.insert(*tag, judge(known));
+        }
+        // Slurm's own times are by the clock as it is.
+        let now = shown.unwrap_or_else(super::now);
+        let idle = self.idle(&jobs, now);
+        let idle_in = self.idle_in(&jobs, now);
+        let ebbs = self.ebbs(&idle, now);
+        let silence = None;
+        Ok((
+            SiteStatus {
+                site_clock,
+                idle,
+                idle_in,
+                ebbs,
+                attempts,
+                silence,
+            },
+            again,
+        ))
+    }
+
+    /// Returns the seconds that Slurm has to answer, as an argument.
+    fn limit(&self) -> String {
+        (self.config.query.0 / 2_000).max(1).to_string()
+    }
+
+    /// Reads the files of attempts without asking Slurm, which is silent for this reason.
+    async fn files_only(&self, tags: &[AttemptTag], why: String) -> Result<SiteStatus, SiteError> {
+        let mut request = AgentRequest::default();
+        tags.iter()
+            .for_each(|tag| request.line("tag", &tag.to_string()));
+        let words = ["status", &self.limit()];
+        let answer = self.agent.ask(&words, request.end()).await?;
+        self.note_room(&answer);
+        Ok(self.in_silence(tags, &answer, why))
+    }
+
+    /// Notes whether there is room to begin anything.
+    fn note_room(&self, answer: &AgentAnswer) {
+        let words = answer
+            .last("room")
+            .map(|line| line.split(' ').map(str::parse));
+        let counts: Option<Vec<u64>> = words.and_then(|words| words.collect::<Result<_, _>>().ok());
+        let root = self.config.root.display();
+        let trouble = match counts.as_deref() {
+            // Some file systems do not count.
+            Some(&[blocks, free, size, ..])
+                if blocks > 0 && free.saturating_mul(size) < ROOM_MIN =>
+            {
+                Some(format!("the disk of {root} is full; make room there"))
+            }
+            Some(&[_, _, _, files, 0]) if files > 0 => Some(format!(
+                "the disk of {root} has room for no more files; remove some there"
+            )),
+            _ => None,
+        };
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    /// Observes attempts by their files alone, while Slurm is silent.
+    fn in_silence(&self, tags: &[AttemptTag], answer: &AgentAnswer, why: String) -> SiteStatus {
+        let (_, site_clock, left) = self.left(answer);
+        let exited: BTreeMap<AttemptTag, _> = tags
+            .iter()
+            .map(|tag: &AttemptTag| (*tag, self.exited_for(*tag, left.evidence.get(tag))))
+            .collect();
+        let heard = self.heard();
+        let silence = heard.silence(why);
+        let attempts = tags
+            .iter()
+            .map(|tag: &AttemptTag| {
+                let evidence = left.evidence.get(tag);
+                let job = of_tag(heard.jobs(), *tag, evidence);
+                let settled = exited
+                    .get(tag)
+                    .is_some_and(|over| over.is_some_and(|over| over > ALONE));
+                (*tag, judge_in_silence(job, evidence, settled, &silence))
+            })
+            .collect();
+        let idle = Resources::default();
+        let idle_in = BTreeMap::new();
+        let ebbs = Vec::new();
+        SiteStatus {
+            site_clock,
+            idle,
+            idle_in,
+            ebbs,
+            attempts,
+            silence: Some(silence),
+        }
+    }
+
+    /// Reads what its clock shows, the corrected time, and the remains of attempts from an answer.
+    fn left(
+        &self,
+        answer: &AgentAnswer,
+    ) -> (
+        Option<Timestamp>,
+        Option<Timestamp>,
+        attempt_remains::LeftAttempts,
+    ) {
+        let mut heard = self.heard();
+        let time = &mut heard.time;
+        let shown = time.read(answer);
+        let left = attempt_remains::read(answer, &self.config.seal, time);
+        (shown, shown.map(|shown| time.steady(shown)), left)
+    }
+
+    /// Returns for how long the recorded end of an attempt has been seen.
+    fn exited_for(&self, tag: AttemptTag, evidence: Option<&WrapperEvidence>) -> Option<Duration> {
+        let has_exited = evidence.is_some_and(|evidence| evidence.exit.is_some());
+        lasts(&mut self.heard().exited, tag, has_exited)
+    }
+
+    /// Lists attempts that left something, but no recorded end, and that
+    /// Slurm does not know any more.
+    fn lost(
+        &self,
+        tags: &[AttemptTag],
+        jobs: &[SlurmJob],
+        left: &attempt_remains::LeftAttempts,
+    ) -> Vec<AttemptTag> {
+        tags.iter()
+            .filter(|tag: &&AttemptTag| {
+                let evidence = left.evidence.get(tag);
+                let is_there = evidence.is_some() || left.spooled.contains(tag);
+                let has_ended = evidence.is_some_and(|evidence| evidence.exit.is_some());
+                let is_forgotten = of_tag(jobs, **tag, evidence).is_none();
+                let over = || {
+                    self.over_for(**tag, true)
+                        .is_some_and(|over| over >= FILES_SETTLE)
+                };
+                is_forgotten && is_there && !has_ended && over()
+            })
+            .copied()
+            .collect()
+    }
+
+    /// Stores Slurm's report, if it was asked; returns its jobs, as far as they are known now.
+    fn hear(
+        &self,
+        answer: &AgentAnswer,
+        look: PollBasis,
+        at: Instant,
+    ) -> Result<Vec<SlurmJob>, SiteError> {
+        let load = if look.asks_load {
+            Some(self.load(answer)?)
+        } else {
+            None
+        };
+        let mut heard = self.heard();
+        heard.silent = None;
+        let jobs = match look.known {
+            None => {
+                let jobs = self.jobs(answer);
+                heard.queue = Some((at, jobs.clone()));
+                jobs
+            }
+            Some(known) => with_others(known, heard.jobs()),
+        };
+        if let Some(load) = load {
+            heard.loads = queue::loads(|| answer.all("load"));
+            heard.bookings = SlurmBookings::read(answer);
+            heard.load = Some((at, load, held(&jobs)));
+        }
+        Ok(jobs)
+    }
+
+    /// Notes a submission: until Slurm is asked again, it waits.
+    pub(super) fn note_submission(&self, order: &SubmitRequest, submitted: &Submitted) {
+        if let Some((_, jobs)) = &mut self.heard().queue {
+            jobs.push(SlurmJob {
+                number: submitted.lrm_id.to_string(),
+                tag: order.tag,
+                state: "PENDING".to_owned(),
+                word: BatchState::Waiting,
+                reason: "None".to_owned(),
+                processors: order.resources.processors,
+                submitted_at: super::now(),
+                start_at: None,
+                end_at: None,
+            });
+        }
+    }
+
+    /// Makes the next look ask Slurm, because its queue has changed.
+    pub(super) fn forget_queue(&self) {
+        self.heard().queue = None;
+    }
+
+    /// Makes the next look at this attempt ask Slurm, because it is removed.
+    pub(super) fn forget_attempt(&self, tag: AttemptTag) {
+        let mut heard = self.heard();
+        if let Some((_, jobs)) = &mut heard.queue {
+            jobs.retain(|job| job.tag != tag);
+        }
+        heard.accounts.forget(tag);
+        heard.time.forget(tag);
+        heard.exited.remove(&tag);
+    }
+
+    /// Returns for how long Slurm has run nothing of an attempt.
+    fn over_for(&self, tag: AttemptTag, is_over: bool) -> Option<Duration> {
+        lasts(&mut self.over(), tag, is_over)
+    }
+
+    /// Returns what one more submission would find: what Slurm has idle, less what already waits
+    /// for it, and never more than we may use.
+    fn idle(&self, jobs: &[SlurmJob], now: Timestamp) -> Resources {
+        let heard = self.heard();
+        let mut load = heard.load_now();
+        let bookings = &heard.bookings;
+        load.idle = match &self.config.reservation {
+            Some(name) => bookings.idle_in(name, now),
+            None => {
+                let kept = bookings.kept(self.config.partition.as_deref(), now);
+                load.idle.saturating_sub(kept)
+            }
+        };
+        let sum = |wanted: fn(&SlurmJob) -> bool| {
+            let ours = jobs.iter().filter(|job| wanted(job));
+            ours.map(|job| job.processors).fold(0, u32::saturating_add)
+        };
+        let mut idle = self.total();
+        let ours = idle
+            .processors
+            .min(load.total)
+            .saturating_sub(sum(takes_processors));
+        let free = load
+            .idle
+            .saturating_sub(sum(|job| job.word == BatchState::Waiting));
+        idle.processors = ours.min(free);
+        idle
+    }
+}
+
+impl SlurmSite {
+    /// Returns the times at which idle resources drop, because others have reserved them.
+    fn ebbs(&self, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
+        let heard = self.heard();
+        let Some((_, load, _)) = heard.load.filter(|_| self.config.reservation.is_none()) else {
+            return Vec::new();
+        };
+        heard
+            .bookings
+            .ebbs(self.config.partition.as_deref(), load, idle, now)
+    }
+
+    /// Returns the same of each partition. We do not know in which our jobs are: those that wait,
+    /// or started since Slurm was asked, count in each.
+    fn idle_in(&self, jobs: &[SlurmJob], now: Timestamp) -> BTreeMap<Arc<str>, Resources> {
+        let waiting = jobs.iter().filter(|job| job.word == BatchState::Waiting);
+        let waiting = waiting
+            .map(|job| job.processors)
+            .fold(0, u32::saturating_add);
+        let lanes = self
+            .facts()
+            .as_ref()
+            .map(|facts| facts.lanes.clone())
+            .unwrap_or_default();
+        let heard = self.heard();
+        let ours = heard.taken_since().saturating_add(waiting);
+        let partitions = lanes
+            .partitions
+            .into_iter()
+            .filter_map(|(name, partition)| {
+                let bookings = &heard.bookings;
+                let idle = match PartitionAccount::reservation_of(&name) {
+                    Some(reservation) => bookings.idle_in(reservation, now),
+                    None => {
+                        let kept = bookings.kept(Some(&*name), now);
+                        heard.loads.get(&name)?.idle.saturating_sub(kept)
+                    }
+                };
+                let free = idle.saturating_sub(ours);
+                let processors = partition.total.processors.min(free);
+                Some((
+                    name,
+                    Resources {
+                        processors,
+                        ..partition.total
+                    },
+                ))
+            });
+        partitions.collect()
+    }
+}
+
+fn takes_processors(job: &SlurmJob) -> bool {
+    job.is_active() && job.word != BatchState::NeverRuns
+}
+
+/// Returns the one of several jobs under a tag that got the directory; until then, one that may.
+fn of_tag<'a>(
+    jobs: &'a [SlurmJob],
+    tag: AttemptTag,
+    evidence: Option<&WrapperEvidence>,
+) -> Option<&'a SlurmJob> {
+    let holder = evidence
+        .and_then(|e| e.ready.as_ref())
+        .and_then(|(ready, _)| ready.job.as_ref());
+    let ours = || jobs.iter().filter(|job| job.tag == tag);
+    ours()
+        .find(|job| Some(&job.number) == holder)
+        .or_else(|| ours().find(|job| job.is_active()))
+        .or_else(|| ours().max_by_key(|job| job.submitted_at))
+}

@@ -1,0 +1,389 @@
+//! Slurm's reports on its jobs and nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cospan_domain::ids::AttemptTag;
+use cospan_domain::units::Timestamp;
+
+use crate::attempt_end::BatchState;
+use crate::port::InQueue;
+
+/// A job of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SlurmJob {
+    pub(super) number: String,
+    pub(super) tag: AttemptTag,
+    /// The state in Slurm's words; `word` is its meaning.
+    pub(super) state: String,
+    pub(super) word: BatchState,
+    /// The reason why it waits, or ended.
+    pub(super) reason: String,
+    pub(super) processors: u32,
+    pub(super) submitted_at: Timestamp,
+    /// The time when it started, or is expected to.
+    pub(super) start_at: Option<Timestamp>,
+    /// The time when it ended, or is expected to.
+    pub(super) end_at: Option<Timestamp>,
+}
+
+impl SlurmJob {
+    /// Describes it as an attempt in the queue.
+    pub(super) fn in_queue(&self) -> InQueue {
+        let behind = lets_others_go_first(&self.reason).then(|| self.reason.as_str().into());
+        InQueue {
+            expected: self.start_at,
+            behind,
+        }
+    }
+
+    /// Returns true if it may still do something.
+    pub(super) fn is_active(&self) -> bool {
+        self.word.is_active()
+    }
+
+    /// Parses a line of `squeue`: number, state, reason, processors, times of submission, start and
+    /// end, directory, name, comment. `None` if it is another's: the comment is the tag, the name
+    /// ends with it, and the directory is the site's root.
+    pub(super) fn read(line: &str, root: &str) -> Option<Self> {
+        let mut fields = line.splitn(10, '|');
+        let mut next = || fields.next();
+        let number = next()?;
+        let state = next()?;
+        let reason = next()?;
+        let processors = next()?;
+        let submitted = next()?;
+        let start = next()?;
+        let end = next()?;
+        let directory = next()?;
+        let name = next()?;
+        let comment = next()?;
+        let tag: AttemptTag = comment.parse().ok().filter(|_| directory == root)?;
+        let before = name.strip_suffix(comment)?;
+        if !before.is_empty() && !before.ends_with('.') {
+            return None;
+        }
+        Some(Self {
+            number: number.to_owned(),
+            tag,
+            word: word(state, reason),
+            state: state.to_owned(),
+            reason: reason.to_owned(),
+            processors: processors.parse().ok()?,
+            submitted_at: seconds(submitted)?,
+            start_at: seconds(start),
+            end_at: seconds(end),
+        })
+    }
+}
+
+/// Reasons for waiting that no waiting removes. (Those of limits on each single job end in
+/// `PerJob` or `PerJobLimit`.)
+const NEVER: [&str; 13] = [
+    "AccountNotAllowed",
+    "BadConstraints",
+    "DependencyNeverSatisfied",
+    "InvalidAccount",
+    "InvalidQOS",
+    "MaxMemPerLimit",
+    "PartitionConfig",
+    "PartitionNodeLimit",
+    "PartitionTimeLimit",
+    "QOSNotAllowed",
+    "QOSTimeLimit",
+    "AssociationTimeLimit",
+    "ReservationDeleted",
+];
+
+/// Interprets Slurm's state and reason together. An unknown state is taken to be one of
+/// a job that may still run.
+pub(super) fn word(state: &str, reason: &str) -> BatchState {
+    match state {
+        "PENDING" | "RESV_DEL_HOLD" => waits(reason),
+        "CONFIGURING" => BatchState::Waiting,
+        "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" => BatchState::Requeued,
+        "COMPLETING" | "STAGE_OUT" | "SIGNALING" => BatchState::Completing,
+        "LAUNCH_FAILED" => BatchState::LaunchFailed,
+        "COMPLETED" | "FAILED" if reason.contains("LaunchFail") => BatchState::LaunchFailed,
+        "COMPLETED" => BatchState::Completed,
+        "FAILED" => BatchState::Failed,
+        "CANCELLED" | "REVOKED" => BatchState::Cancelled,
+        "PREEMPTED" => BatchState::Preempted,
+        "TIMEOUT" => BatchState::TimeLimit,
+        "DEADLINE" => BatchState::Deadline,
+        "NODE_FAIL" | "RECONFIG_FAIL" => BatchState::NodeFailed,
+        "BOOT_FAIL" => BatchState::BootFailed,
+        "OUT_OF_MEMORY" => BatchState::OutOfMemory,
+        _ => BatchState::Running,
+    }
+}
+
+/// Returns the name of a reason, which may go on behind it: "BadConstraints, ..." or "(node list)".
+fn name_of(reason: &str) -> &str {
+    reason
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .next()
+        .unwrap_or_default()
+}
+
+/// Returns true if a job with this reason may wait although what it asks for is idle: others are
+/// before it, or its account, or quality of service, has all that it may have.
+fn lets_others_go_first(reason: &str) -> bool {
+    let name = name_of(reason);
+    name == "Priority" || ["Assoc", "QOS"].iter().any(|limit| name.starts_with(limit))
+}
+
+fn waits(reason: &str) -> BatchState {
+    let name = name_of(reason);
+    let per_job = name.ends_with("PerJob") || name.ends_with("PerJobLimit");
+    if NEVER.contains(&name) || per_job {
+        BatchState::NeverRuns
+    } else if reason.starts_with("launch failed") {
+        BatchState::LaunchFailed
+    } else {
+        BatchState::Waiting
+    }
+}
+
+fn seconds(text: &str) -> Option<Timestamp> {
+    text.parse::<u64>()
+        .ok()
+        .map(|seconds| Timestamp(seconds.saturating_mul(1_000)))
+}
+
+/// Processors of a partition that accepts work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct PartitionLoad {
+    pub(super) idle: u32,
+    /// All but those of nodes that are out of order.
+    pub(super) total: u32,
+    /// All of them: nodes that are out of order or drained come back.
+    pub(super) whole: u32,
+}
+
+/// Returns the partition of jobs that name none.
+pub(super) fn default_partition<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    lines.find_map(|line| line.split('|').next()?.strip_suffix('*'))
+}
+
+/// Adds up the lines of `sinfo` about a partition, or the default one: name, availability,
+/// processors as allocated/idle/other/total. `None` if there is no such partition.
+pub(super) fn load<'a>(
+    lines: impl Iterator<Item = &'a str>,
+    partition: Option<&str>,
+) -> Option<PartitionLoad> {
+    let mut found: Option<PartitionLoad> = None;
+    for line in lines {
+        let mut fields = line.split('|');
+        let (Some(name), Some(up), Some(counts)) = (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let is_meant = match partition {
+            Some(partition) => name.strip_suffix('*').unwrap_or(name) == partition,
+            None => name.ends_with('*'),
+        };
+        let counts: Vec<u32> = counts
+            .split('/')
+            .filter_map(|count| count.parse().ok())
+            .collect();
+        let [allocated, idle, _, whole] = counts[..] else {
+            continue;
+        };
+        if is_meant {
+            let sum = found.get_or_insert_default();
+            sum.total = sum.total.saturating_add(allocated).saturating_add(idle);
+            sum.whole = sum.whole.saturating_add(whole);
+            // A drained partition finishes its jobs, and starts none.
+            sum.idle = sum.idle.saturating_add(if up == "up" { idle } else { 0 });
+        }
+    }
+    found
+}
+
+/// Returns the load of each partition.
+pub(super) fn loads<'a, L: Iterator<Item = &'a str>>(
+    lines: impl Fn() -> L,
+) -> BTreeMap<Arc<str>, PartitionLoad> {
+    let named = lines().filter_map(|line| line.split('|').next());
+    let names: BTreeSet<&str> = named
+        .map(|name| name.strip_suffix('*').unwrap_or(name))
+        .collect();
+    let each = names
+        .into_iter()
+        .filter_map(|name| Some((name.into(), load(lines(), Some(name))?)));
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAG: &str = "cabcdefgh-7-0-1";
+
+    fn line(state: &str, name: &str, comment: &str) -> String {
+        format!("31|{state}|None|8|1795567550|1795567551|N/A|/r s|{name}|{comment}")
+    }
+
+    fn read(line: &str) -> Option<SlurmJob> {
+        SlurmJob::read(line, "/r s")
+    }
+
+    #[test]
+    fn our_job_is_read_with_what_matters() {
+        let job = read(&line("RUNNING", TAG, TAG)).unwrap();
+        assert_eq!((job.number.as_str(), job.processors), ("31", 8));
+        assert_eq!((job.word, job.end_at), (BatchState::Running, None));
+        assert_eq!(job.submitted_at, Timestamp(1_795_567_550_000));
+        assert_eq!(job.tag.to_string(), TAG);
+    }
+
+    #[test]
+    fn a_job_whose_name_or_comment_says_something_else_is_anothers() {
+        for (name, comment) in [
+            ("wrap", "(null)"),
+            (TAG, "(null)"),
+            ("wrap", TAG),
+            ("a|b", TAG),
+            ("", ""),
+        ]
+        .into_iter()
+        .chain([
+            (&*format!("wave{TAG}"), TAG),
+            (&*format!("wave.{TAG}."), TAG),
+        ]) {
+            assert_eq!(
+                read(&line("RUNNING", name, comment)),
+                None,
+                "{name} {comment}"
+            );
+        }
+        assert_eq!(
+            SlurmJob::read(&line("RUNNING", TAG, TAG), "/other"),
+            None,
+            "of another site"
+        );
+        assert_eq!(
+            read("slurm_load_jobs error: Invalid job id specified"),
+            None
+        );
+        assert_eq!(read(""), None);
+    }
+
+    #[test]
+    fn a_job_is_ours_if_its_tag_ends_its_name() {
+        let named = format!("wave_2-b.{TAG}");
+        assert_eq!(
+            read(&line("RUNNING", &named, TAG)),
+            read(&line("RUNNING", TAG, TAG))
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_to_be_over_may_still_run() {
+        let read = |state: &str| read(&line(state, TAG, TAG)).unwrap().word;
+        assert_eq!(read("SUSPENDED"), BatchState::Running);
+        assert_eq!(read("SOMETHING_NEW"), BatchState::Running);
+        assert_eq!(read("CONFIGURING"), BatchState::Waiting);
+        assert_eq!(read("TIMEOUT"), BatchState::TimeLimit);
+        assert_eq!(read("FAILED"), BatchState::Failed);
+    }
+
+    #[test]
+    fn what_can_never_run_is_known_by_its_reason() {
+        for never in [
+            "PartitionNodeLimit",
+            "PartitionTimeLimit",
+            "PartitionConfig",
+            "BadConstraints",
+            "QOSMaxWallDurationPerJobLimit",
+            "AssocMaxCpuPerJobLimit",
+            "MaxMemPerLimit",
+        ] {
+            assert_eq!(word("PENDING", never), BatchState::NeverRuns, "{never}");
+        }
+        for passes in [
+            "Priority",
+            "Resources",
+            "None",
+            "JobHeldUser",
+            "JobHeldAdmin",
+            "AssocGrpCpuLimit",
+            "QOSMaxJobsPerUserLimit",
+            "ReqNodeNotAvail, UnavailableNodes:n[1-4]",
+            "PartitionDown",
+            "PartitionInactive",
+            "",
+        ] {
+            assert_eq!(word("PENDING", passes), BatchState::Waiting, "{passes}");
+        }
+        assert_eq!(
+            word("PENDING", "launch failed requeued held"),
+            BatchState::LaunchFailed
+        );
+        assert_eq!(word("FAILED", "JobLaunchFailure"), BatchState::LaunchFailed);
+        assert_eq!(word("RUNNING", "PartitionTimeLimit"), BatchState::Running);
+    }
+
+    #[test]
+    fn waits_for_others_or_a_limit_are_told_from_waits_for_processors() {
+        for reason in ["Priority", "AssocGrpCpuLimit", "QOSMaxJobsPerUserLimit"] {
+            let line = line("PENDING", TAG, TAG).replacen("None", reason, 1);
+            let seen = read(&line).unwrap().in_queue();
+            assert_eq!(seen.behind.as_deref(), Some(reason));
+            assert_eq!(seen.expected, Some(Timestamp(1_795_567_551_000)));
+        }
+        for reason in [
+            "Resources",
+            "None",
+            "BeginTime",
+            "Dependency",
+            "PartitionDown",
+            "",
+        ] {
+            assert!(!lets_others_go_first(reason), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_partitions_processors_are_added_up() {
+        let lines = [
+            "normal*|up|8/120/64/192|1-00:00:00",
+            "normal*|inact|0/10/0/10|1:00:00",
+            "urgent|up|1/2/0/3|infinite",
+            "odd",
+        ];
+        let of = |partition| load(lines.iter().copied(), partition);
+        assert_eq!(
+            of(None),
+            Some(PartitionLoad {
+                idle: 120,
+                total: 138,
+                whole: 202
+            })
+        );
+        assert_eq!(
+            of(Some("normal")),
+            Some(PartitionLoad {
+                idle: 120,
+                total: 138,
+                whole: 202
+            })
+        );
+        assert_eq!(
+            of(Some("urgent")),
+            Some(PartitionLoad {
+                idle: 2,
+                total: 3,
+                whole: 3
+            })
+        );
+        assert_eq!(of(Some("none")), None);
+        let each = loads(|| lines.iter().copied());
+        assert_eq!(
+            each.keys().map(|name| &**name).collect::<Vec<_>>(),
+            ["normal", "urgent"]
+        );
+        assert_eq!(Some(each["urgent"]), of(Some("urgent")));
+    }
+}

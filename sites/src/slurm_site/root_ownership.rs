@@ -1,0 +1,184 @@
+//! The owner of the root of a cluster: one control plane at a time, as with sites of this machine.
+//! If this machine has the root too, it is locked; over a network the name in the file `owner`
+//! counts, and whether its process lives if that is one of this machine.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::SlurmSite;
+use crate::agent::AgentRequest;
+use crate::local_site::attempt_root::OwnedRoot;
+use crate::local_site::root_owner::{Hold, Owner};
+use crate::port::SiteError;
+
+/// The way in which the root is kept for us.
+#[derive(Debug)]
+pub(super) enum RootHold {
+    /// By a lock.
+    Here(Arc<Hold>),
+    /// By the name in its file: `true` once that was written.
+    There(Mutex<bool>),
+}
+
+impl SlurmSite {
+    /// Takes the root for its owner, before anything is done there. A root that is not
+    /// there now is taken once it is.
+    ///
+    /// # Errors
+    /// `Refused` if another control plane has it, with both names and the
+    /// remedy; or it was not reached.
+    pub async fn take(&self) -> Result<(), SiteError> {
+        let Some(instance) = self.config.owner else {
+            return Ok(());
+        };
+        let ours = Owner::ours(instance, &self.config.data_directory);
+        match &self.held {
+            RootHold::Here(hold) => self.lock(hold.clone(), ours).await,
+            RootHold::There(is_ours) => self.sign(is_ours, &ours).await,
+        }
+    }
+
+    fn not_alone(&self, why: &str) -> SiteError {
+        SiteError::Refused(format!(
+            "site {} is not ours alone: {why}",
+            self.config.name
+        ))
+    }
+
+    /// Takes the root before any other call: here another owner is a state of the site.
+    pub(super) async fn keep(&self) -> Result<(), SiteError> {
+        match self.take().await {
+            Err(SiteError::Refused(why)) => Err(SiteError::OutOfOrder(why)),
+            taken => taken,
+        }
+    }
+
+    async fn lock(&self, hold: Arc<Hold>, ours: Owner) -> Result<(), SiteError> {
+        let path = self.config.root.clone();
+        let name = self.config.name.clone();
+        let locked = tokio::task::spawn_blocking(move || {
+            let Ok(root) = OwnedRoot::open(&path, &name) else {
+                return Ok(());
+            };
+            // The agent reports something that is no file.
+            if root.is_spoiled_file(crate::local_site::root_owner::OWNER) {
+                return Ok(());
+            }
+            hold.keep(&root, || ours, || Ok(()))
+        });
+        let deadline = std::time::Duration::from_millis(self.config.deadline.0);
+        match tokio::time::timeout(deadline, locked).await {
+            Ok(Ok(Err(SiteError::NotSent(why)))) => Err(self.not_alone(&why)),
+            Ok(Ok(locked)) => locked,
+            Ok(Err(error)) => Err(SiteError::OutcomeUnknown(error.to_string())),
+            Err(_) => Err(SiteError::NotSent(
+                "its file system does not answer".to_owned(),
+            )),
+        }
+    }
+
+    async fn sign(&self, is_ours: &Mutex<bool>, ours: &Owner) -> Result<(), SiteError> {
+        let answer = self.agent.ask(&["owner"], AgentRequest::default()).await?;
+        let lines: Vec<&str> = answer.all("owner").collect();
+        let found = Owner::parse(&lines.join("\n"));
+        let signed = || is_ours.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.as_ref() == Some(ours) {
+            *signed() = true;
+            return Ok(());
+        }
+        let was_ours = *signed();
+        let place = &self.config.root;
+        let why = found.and_then(|found| {
+            if was_ours {
+                Some(found.took(ours, place))
+            } else {
+                found.keeps_out(ours, place)
+            }
+        });
+        if let Some(why) = why {
+            return Err(self.not_alone(&why));
+        }
+        let text = ours.text().into_bytes();
+        // A shell reads a file without its last line breaks.
+        let seen = lines.join("\n").trim_end_matches('\n').to_owned();
+        let words = ["own".to_owned(), text.len().to_string(), seen];
+        let answer = self.agent.ask(&words, AgentRequest::bytes(text)).await?;
+        // If two found the same owner, only one of them is written down.
+        let lines: Vec<&str> = answer.all("owner").collect();
+        match Owner::parse(&lines.join("\n")) {
+            Some(found) if found == *ours => {
+                *signed() = true;
+                Ok(())
+            }
+            Some(found) => Err(self.not_alone(&found.took(ours, place))),
+            None => Err(self.not_alone("its owner was changed meanwhile; try again")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use async_trait::async_trait;
+    use cospan_domain::ids::{InstanceId, SiteName};
+    use cospan_domain::resources::Resources;
+
+    use super::super::SlurmConfig;
+    use super::*;
+    use crate::exec::child::ChildExec;
+    use crate::exec::{CommandOutput, Exec, ExecCommand, ExecError, Work};
+
+    /// Has another control plane take the root just before this one writes its name.
+    #[derive(Debug)]
+    struct Behind(Option<Arc<SlurmSite>>);
+
+    #[async_trait]
+    impl Exec for Behind {
+        async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
+            if let (Some(first), Work::Script { words, .. }) = (&self.0, &command.work)
+                && words.iter().any(|word| word == "own")
+            {
+                first.take().await.unwrap();
+            }
+            ChildExec::of_this_process().run(command).await
+        }
+    }
+
+    fn site(root: &Path, number: u64, behind: Option<Arc<SlurmSite>>) -> SlurmSite {
+        let name = SiteName::new("there").unwrap();
+        let total = Resources::processors(1);
+        let mut config = SlurmConfig::new(name, root.into(), total, Vec::new());
+        config.owner = Some(InstanceId::from_random(number));
+        SlurmSite::remote(config, Arc::new(Behind(behind))).unwrap()
+    }
+
+    #[tokio::test]
+    async fn of_two_that_take_a_root_at_the_same_time_one_has_it() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("root");
+        for left in [None, Some(""), Some("instance of nobody\n\n")] {
+            let first = Arc::new(site(&root, 1, None));
+            first.initialise().await.unwrap();
+            let owner = root.join("owner");
+            match left {
+                Some(text) => std::fs::write(&owner, text).unwrap(),
+                None => assert!(!owner.exists()),
+            }
+            let refusal = site(&root, 2, Some(first.clone()))
+                .take()
+                .await
+                .unwrap_err();
+            let named = InstanceId::from_random(1).to_string();
+            assert!(refusal.to_string().contains(&named), "{refusal}");
+            first.take().await.unwrap();
+            assert!(
+                std::fs::read_dir(root.join("gone"))
+                    .unwrap()
+                    .next()
+                    .is_none()
+            );
+            // Whoever comes later finds what it is told.
+            site(&root, 1, None).take().await.unwrap();
+        }
+    }
+}

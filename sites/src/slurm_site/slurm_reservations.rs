@@ -1,0 +1,355 @@
+//! Reservations that Slurm makes for us, if the account may have it make any.
+//!
+//! Slurm accepts exact starts and suggests no others: those at which it should have room are tried
+//! in turn. A reservation is read back before it counts. A reservation of cores is never changed:
+//! Slurm moves one over another without a warning.
+
+use std::ops::ControlFlow;
+
+use async_trait::async_trait;
+use cospan_domain::reservation::{
+    FreeSlot, ReservationAnswer, ReservationRequest, ReservationTag, Span, Timeline,
+    TimelineOpening,
+};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::errors::reservation_answer;
+use super::occupancy::{Booked, SlurmBookings, partition};
+use super::{SlurmSite, now};
+use crate::agent::attempt_remains::seconds_to_timestamp;
+use crate::agent::{AgentAnswer, AgentRequest};
+use crate::port::{
+    ReservationSeen, Reservations, ReservationsByTag, SiteError, TaggedReservationRequest,
+};
+
+/// Slurm keeps a reservation longer than agreed by this: limits of jobs are whole minutes, and it
+/// kills what runs in one that ends.
+const SLACK: DurationMs = DurationMs::from_secs(120);
+
+/// The number of starts that are tried for one request.
+const TRIES: usize = 6;
+
+/// If we do not know why Slurm refuses, the next try is this much later, then twice as much.
+const LATER: DurationMs = DurationMs::from_secs(600);
+
+const SECOND: u64 = 1_000;
+
+/// The effect of a call of `scontrol`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Did {
+    /// It did what it was asked to.
+    All,
+    /// Nothing: what is requested is not free then.
+    Busy,
+    /// Nothing: there is one of that name.
+    Twice,
+    /// Nothing: there is none of that name.
+    Missing,
+    /// Nothing: jobs use it.
+    InUse,
+}
+
+/// Slurm's report of now and later.
+struct Timetable {
+    now: Timestamp,
+    partition: Option<String>,
+    bookings: SlurmBookings,
+    timeline: Timeline,
+}
+
+fn up(at: Timestamp) -> Timestamp {
+    Timestamp(at.0.div_ceil(SECOND).saturating_mul(SECOND))
+}
+
+fn down(at: Timestamp) -> Timestamp {
+    Timestamp(at.0 / SECOND * SECOND)
+}
+
+impl Booked {
+    fn seen(&self) -> ReservationSeen {
+        let to = (self.span.to - SLACK).max(self.span.from);
+        ReservationSeen {
+            span: Span::new(self.span.from, to),
+            resources: Resources::processors(self.processors),
+            confirmed: self.confirmed,
+        }
+    }
+}
+
+/// Returns true if a reservation has all that is requested, within its window.
+fn serves(seen: &ReservationSeen, request: &ReservationRequest) -> bool {
+    let start = seen.start(request.window);
+    request.window.contains(start)
+        && seen.span.to >= down(start + request.length)
+        && seen.resources.processors >= request.resources.processors
+}
+
+/// Returns a start in whole seconds, if there is one; otherwise the first
+/// second is reserved as a whole.
+fn second(start: Timestamp, request: &ReservationRequest) -> Timestamp {
+    let later = up(start);
+    if later <= request.window.latest {
+        later
+    } else {
+        down(start)
+    }
+}
+
+/// Returns the next time after this at which anything changes.
+fn next_change(timeline: &Timeline, after: Timestamp) -> Option<Timestamp> {
+    let span = Span::new(after, cospan_domain::reservation::timeline::FOREVER);
+    let found: ControlFlow<Timestamp> = timeline.steps(span, |at, _| {
+        if at > after {
+            ControlFlow::Break(at)
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    match found {
+        ControlFlow::Break(at) => Some(at),
+        ControlFlow::Continue(()) => None,
+    }
+}
+
+impl SlurmSite {
+    async fn bookings(&self) -> Result<SlurmBookings, SiteError> {
+        let answer = self
+            .agent
+            .ask(&["timetable"], AgentRequest::default())
+            .await?;
+        Ok(SlurmBookings::read(&answer))
+    }
+
+    async fn lease(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+        Ok(self
+            .bookings()
+            .await?
+            .find(&tag.to_string())
+            .map(Booked::seen))
+    }
+
+    async fn timetable(&self) -> Result<Timetable, SiteError> {
+        let answer = self
+            .agent
+            .ask(&["timetable"], AgentRequest::default())
+            .await?;
+        let own = self.config.partition.as_deref();
+        let load = self.load(&answer)?;
+        let now = answer
+            .last("clock")
+            .and_then(seconds_to_timestamp)
+            .unwrap_or_else(now);
+        let bookings = SlurmBookings::read(&answer);
+        let total = self.total();
+        let timeline = bookings.timeline(own, load, &total, now);
+        let timeline = timeline.map_err(|error| SiteError::Refused(error.to_string()))?;
+        let partition = partition(&answer, own).map(str::to_owned);
+        Ok(Timetable {
+            now,
+            partition,
+            bookings,
+            timeline,
+        })
+    }
+
+    /// Returns true if Slurm can reserve these resources: processors alone, and
+    /// memory if they bring it along.
+    async fn is_reservable(&self, wanted: &Resources) -> Result<bool, SiteError> {
+        let counts_memory = self.known().await?.counts_memory;
+        let comes_along = |name: &str| name == "memory_mb" && !counts_memory;
+        let others = || wanted.others.iter().filter(|(_, count)| **count > 0);
+        Ok(self.total().first_shortage(wanted).is_none()
+            && others().all(|(name, _)| comes_along(name)))
+    }
+
+    async fn control(&self, words: &[String]) -> Result<Did, SiteError> {
+        let answer: AgentAnswer = self.agent.ask(words, AgentRequest::default()).await?;
+        let said: Vec<&str> = answer.all("said").collect();
+        let code = answer.last("code").and_then(|code| code.parse().ok());
+        reservation_answer(code, &said)
+    }
+
+    async fn of_tag(&self, verb: &str, tag: ReservationTag) -> Result<Did, SiteError> {
+        self.control(&[verb.to_owned(), tag.to_string()]).await
+    }
+
+    /// Makes Slurm reserve from this second on, and reads the result; `None` if it has no room.
+    async fn reserve(
+        &self,
+        order: &TaggedReservationRequest,
+        second: Timestamp,
+        table: &Timetable,
+    ) -> Result<Option<Timestamp>, SiteError> {
+        let tag = order.tag;
+        let request = &order.request;
+        let start = second.max(request.window.earliest);
+        let end = up(start + request.length + SLACK);
+        let per_core = table.bookings.per_core(table.partition.as_deref());
+        let cores = request.resources.processors.max(1).div_ceil(per_core);
+        let words = [
+            "reserve".to_owned(),
+            tag.to_string(),
+            (second.0 / SECOND).to_string(),
+            (end.0 / SECOND).to_string(),
+            cores.to_string(),
+            table.partition.clone().unwrap_or_default(),
+            clock(order.keep_for),
+        ];
+        match self.control(&words).await? {
+            Did::Busy => return Ok(None),
+            Did::All | Did::Twice => {}
+            Did::Missing | Did::InUse => {
+                return Err(SiteError::OutcomeUnknown(
+                    "scontrol made no sense".to_owned(),
+                ));
+            }
+        }
+        let seen = self.lease(tag).await?;
+        match seen.filter(|seen| serves(seen, request)) {
+            Some(seen) => Ok(Some(seen.start(request.window))),
+            None => {
+                let _ = self.of_tag("release", tag).await?;
+                let what = format!("Slurm did not reserve under {tag} what it was told");
+                Err(SiteError::OutcomeUnknown(what))
+            }
+        }
+    }
+
+    /// Tries one start after the other at which there should be room.
+    async fn search(
+        &self,
+        order: &TaggedReservationRequest,
+        table: &Timetable,
+    ) -> Result<ReservationAnswer, SiteError> {
+        let request = &order.request;
+        let timeline = &table.timeline;
+        let window = request.window;
+        let need = timeline.amounts(&Resources::processors(request.resources.processors));
+        let Ok(need) = need else {
+            return Ok(ReservationAnswer::Never);
+        };
+        let mut from = window.earliest.max(table.now);
+        let mut later = LATER;
+        for _ in 0..TRIES {
+            let opening = TimelineOpening::after(from, need, request.length + SLACK);
+            let Some(start) = timeline.earliest(&opening) else {
+                return Ok(ReservationAnswer::Never);
+            };
+            if !window.contains(start) {
+                return Ok(ReservationAnswer::NotBefore { next: up(start) });
+            }
+            if let Some(start) = self.reserve(order, second(start, request), table).await? {
+                return Ok(ReservationAnswer::Granted { start });
+            }
+            from = next_change(timeline, start).unwrap_or(start + later);
+            later = later + later;
+        }
+        Ok(ReservationAnswer::NotBefore {
+            next: up(from.max(window.latest + DurationMs(1))),
+        })
+    }
+}
+
+/// Formats a length as `HH:MM:SS`, in whole minutes.
+fn clock(length: DurationMs) -> String {
+    let minutes = length.0.div_ceil(60 * SECOND).max(1);
+    format!("{:02}:{:02}:00", minutes / 60, minutes % 60)
+}
+
+#[async_trait]
+impl Reservations for SlurmSite {
+    async fn request(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<ReservationAnswer, SiteError> {
+        if !self.is_reservable(&order.request.resources).await? {
+            return Ok(ReservationAnswer::Never);
+        }
+        let table = self.timetable().await?;
+        match table.bookings.find(&order.tag.to_string()) {
+            Some(own) => Ok(ReservationAnswer::Granted {
+                start: own.seen().start(order.request.window),
+            }),
+            None => self.search(order, &table).await,
+        }
+    }
+
+    /// Changes nothing: a reservation that has all that is requested already serves; for any other
+    /// Slurm would need a new request.
+    async fn modify(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<Option<ReservationAnswer>, SiteError> {
+        let seen = self.lease(order.tag).await?;
+        Ok(seen.map(|seen| {
+            if serves(&seen, &order.request) {
+                ReservationAnswer::Granted {
+                    start: seen.start(order.request.window),
+                }
+            } else {
+                ReservationAnswer::Never
+            }
+        }))
+    }
+
+    /// No reservation ends by itself before it begins.
+    async fn renew(&self, tag: ReservationTag, _: DurationMs) -> Result<bool, SiteError> {
+        Ok(self.lease(tag).await?.is_some())
+    }
+
+    async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        self.of_tag("confirm", tag).await?;
+        // Slurm's answer alone is not enough: this commits us.
+        match self.lease(tag).await? {
+            Some(seen) if seen.confirmed => Ok(true),
+            Some(_) => Err(SiteError::OutcomeUnknown(format!(
+                "{tag} is not confirmed yet"
+            ))),
+            None => Ok(false),
+        }
+    }
+
+    async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        match self.of_tag("release", tag).await? {
+            Did::All => Ok(true),
+            Did::Missing => Ok(false),
+            Did::InUse | Did::Busy | Did::Twice => {
+                let why = format!("jobs in reservation {tag} have not ended yet");
+                Err(SiteError::OutcomeUnknown(why))
+            }
+        }
+    }
+
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+        self.lease(tag).await
+    }
+
+    async fn list(&self) -> Result<ReservationsByTag, SiteError> {
+        let bookings = self.bookings().await?;
+        let ours = bookings.reserved.iter();
+        Ok(ours
+            .filter_map(|booked| Some((booked.tag()?, booked.seen())))
+            .collect())
+    }
+
+    async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
+        let Timetable { now, timeline, .. } = self.timetable().await?;
+        let span = Span::new(span.from.max(now), span.to + SLACK);
+        let total = self.total();
+        let free = timeline.slots(span, most).into_iter().map(|slot| {
+            let mut free = timeline.kinds().resources(&slot.free);
+            free.cut_to(&total);
+            let to = if slot.span.to > span.to {
+                span.to
+            } else {
+                slot.span.to
+            };
+            FreeSlot {
+                span: Span::new(slot.span.from, to - SLACK),
+                free,
+            }
+        });
+        Ok(free.filter(|slot| !slot.span.is_empty()).collect())
+    }
+}

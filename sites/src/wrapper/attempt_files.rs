@@ -1,0 +1,216 @@
+//! Evaluates the files of one attempt.
+
+use std::borrow::Cow;
+
+use cospan_domain::ids::AttemptTag;
+use cospan_domain::units::Timestamp;
+
+use super::attempt_words::Seal;
+use super::state_files::{self, ProcessName, ReadyFile};
+use crate::attempt_end::{AttemptEnd, WrapperTraces};
+use crate::port::{AtGate, ExitCause, GateState, InQueue, Observation, PayloadBegin, PayloadExit};
+
+/// The numbers of the signals with which batch systems end jobs.
+const KILL: i32 = 9;
+const TERM: i32 = 15;
+
+/// Whatever is found under the name of a state file.
+#[derive(Debug)]
+pub(crate) enum EvidenceFile<'f> {
+    /// A file: its content, and the time when it was written.
+    File(Cow<'f, [u8]>, Timestamp),
+    /// Something that no wrapper makes, or that cannot be read.
+    Spoiled,
+}
+
+/// The complete state files of an attempt that has a directory.
+#[derive(Debug, Default)]
+pub(crate) struct WrapperEvidence {
+    pub(crate) ready: Option<(ReadyFile, Timestamp)>,
+    pub(crate) decision: Option<(GateState, Timestamp)>,
+    /// The payload.
+    pub(crate) begun: Option<(ProcessName, Timestamp)>,
+    /// True if there is a `begun`, complete or not: a payload may have started.
+    pub(crate) perhaps_begun: bool,
+    pub(crate) exit: Option<(ExitCause, Timestamp)>,
+    pub(crate) trouble: Option<String>,
+    /// True if a state file is not as its wrapper made it.
+    pub(crate) spoiled: bool,
+    /// True if its wrapper could not write how the payload ended.
+    pub(crate) is_cut: bool,
+}
+
+impl WrapperEvidence {
+    /// Reads the files that are there.
+    pub(crate) fn of<'f, E>(
+        tag: AttemptTag,
+        seal: &Seal,
+        file: impl Fn(&str) -> Result<Option<EvidenceFile<'f>>, E>,
+    ) -> Result<Self, E> {
+        let files = (
+            file("ready")?,
+            file("decision")?,
+            file("begun")?,
+            file("exit")?,
+        );
+        let (ready, decision, begun, exit) = files;
+        let trouble = file("trouble")?;
+        let all = [&ready, &decision, &begun, &exit, &trouble];
+        let replaced = all
+            .iter()
+            .any(|found| matches!(found, Some(EvidenceFile::Spoiled)));
+        let sealed = |bytes: &[u8], tag| state_files::exit(bytes, tag, seal);
+        let decided = |bytes: &[u8], tag| state_files::decision(bytes, tag, seal);
+        // An `exit` that was opened and not written: its disk is full.
+        let is_cut = matches!(&exit, Some(EvidenceFile::File(bytes, _)) if bytes.is_empty());
+        // The file is complete, but was not written by who should have.
+        let forged = is_forged(tag, &exit, |bytes| sealed(bytes, tag).is_some())
+            || is_forged(tag, &decision, |bytes| decided(bytes, tag).is_some());
+        let perhaps_begun = begun.is_some();
+        let begun_at = read(tag, begun, state_files::begun);
+        let why = read(tag, trouble, state_files::trouble).map(|(why, _)| why);
+        Ok(Self {
+            // No wrapper fails to start what has begun, however little of `begun` there is.
+            spoiled: replaced || forged || (why.is_some() && perhaps_begun),
+            is_cut,
+            ready: read(tag, ready, state_files::ready),
+            decision: read(tag, decision, decided),
+            perhaps_begun,
+            begun: begun_at,
+            exit: read(tag, exit, sealed),
+            trouble: why,
+        })
+    }
+
+    /// Summarises the files, as far as it matters for the meaning of an end.
+    pub(crate) fn left(&self) -> WrapperTraces {
+        match &self.exit {
+            Some((ExitCause::Code(0), _)) => WrapperTraces::Success,
+            Some((ExitCause::Signal(TERM | KILL), _)) => WrapperTraces::Killed,
+            Some((ExitCause::Code(_) | ExitCause::Signal(_), _)) => WrapperTraces::Failure,
+            Some((ExitCause::Terminated, _)) => WrapperTraces::Terminated,
+            Some((ExitCause::WallTime, _)) => WrapperTraces::WallTime,
+            Some((ExitCause::CouldNotStart(_), _)) => WrapperTraces::Unstarted,
+            Some((ExitCause::TooLate, _)) => WrapperTraces::TooLate,
+            None if matches!(self.decision, Some((GateState::Voided, _))) => WrapperTraces::Void,
+            None if self.spoiled => WrapperTraces::Spoiled,
+            None if self.trouble.is_some() => WrapperTraces::Trouble,
+            // This includes a wrapper that could not write the end: its
+            // payload can make it look so.
+            None if self.perhaps_begun => WrapperTraces::Begun,
+            None if self.is_cut => WrapperTraces::Trouble,
+            None => WrapperTraces::AtGate,
+        }
+    }
+
+    /// Returns the observation if it will not change any more.
+    pub(crate) fn last_word(&self) -> Option<Observation> {
+        match &self.exit {
+            Some((cause, ended_at)) => Some(Observation::Exited(self.exit_as(cause, *ended_at))),
+            None => {
+                matches!(self.decision, Some((GateState::Voided, _))).then_some(Observation::Void)
+            }
+        }
+    }
+
+    fn exit_as(&self, cause: &ExitCause, ended_at: Timestamp) -> PayloadExit {
+        // Without `begun` it ended between the opening of the gate and its start.
+        let began_at = self.begun.as_ref().map(|(_, at)| *at);
+        let began_at = began_at.or_else(|| self.decision.map(|(_, at)| at));
+        PayloadExit {
+            cause: cause.clone(),
+            began_at: began_at.unwrap_or(ended_at),
+            ended_at,
+        }
+    }
+
+    /// Returns the observation while its processes live.
+    pub(crate) fn standing(&self) -> Observation {
+        // The place where it runs, for people and for its siblings: all of its nodes.
+        let nodes = |ready: &ReadyFile| ready.nodes.as_ref().unwrap_or(&ready.host).as_str().into();
+        let host = || {
+            self.ready
+                .as_ref()
+                .map_or_else(|| "".into(), |(ready, _)| nodes(ready))
+        };
+        match (self.last_word(), &self.begun, &self.ready) {
+            (Some(last), _, _) => last,
+            (None, Some((_, at)), _) => Observation::Begun(PayloadBegin {
+                host: host(),
+                at: *at,
+            }),
+            (None, None, _) if self.spoiled => Observation::Unknown(SPOILED.to_owned()),
+            (None, None, Some((_, at))) => Observation::Ready(AtGate {
+                host: host(),
+                since: *at,
+                held_at: *at,
+            }),
+            (None, None, None) => Observation::Starting,
+        }
+    }
+
+    /// Returns true if its payload may have begun.
+    pub(crate) fn began(&self) -> bool {
+        self.perhaps_begun || self.exit.is_some() || self.spoiled
+    }
+}
+
+/// Turns a verdict into the port's observation. `evidence`: what it was reached from; `said`: what
+/// the site says of the attempt.
+pub(crate) fn observed(
+    verdict: AttemptEnd,
+    evidence: Option<&WrapperEvidence>,
+    said: impl Fn() -> String,
+) -> Observation {
+    let began = evidence.is_some_and(WrapperEvidence::began);
+    let trouble = evidence.and_then(|evidence| evidence.trouble.as_deref());
+    let detail = || trouble.map_or_else(&said, |why| format!("{why}; {}", said()));
+    let by_file = || evidence.map_or(Observation::Starting, WrapperEvidence::standing);
+    match verdict {
+        AttemptEnd::Absent => Observation::Absent,
+        AttemptEnd::Untold => Observation::Unknown(UNTOLD.to_owned()),
+        AttemptEnd::Queued => Observation::Queued(InQueue::default()),
+        AttemptEnd::Standing
+        | AttemptEnd::Void
+        | AttemptEnd::TooLate
+        | AttemptEnd::Succeeded
+        | AttemptEnd::Failed => by_file(),
+        AttemptEnd::Ended(why) => Observation::Ended {
+            began,
+            why,
+            detail: detail(),
+        },
+        AttemptEnd::Lost => Observation::Vanished {
+            began,
+            detail: detail(),
+        },
+    }
+}
+
+/// The text if the files do not show its state; that will be known when it is over.
+const SPOILED: &str = "its state files were replaced or made unreadable";
+
+/// The text while something is not known yet.
+const UNTOLD: &str = "its files, or why it was ended, may still be told";
+
+fn is_forged(
+    tag: AttemptTag,
+    found: &Option<EvidenceFile<'_>>,
+    counts: impl Fn(&[u8]) -> bool,
+) -> bool {
+    let Some(EvidenceFile::File(bytes, _)) = found else {
+        return false;
+    };
+    state_files::complete_lines(bytes, tag).is_some() && !counts(bytes)
+}
+
+fn read<T>(
+    tag: AttemptTag,
+    found: Option<EvidenceFile<'_>>,
+    parse: impl Fn(&[u8], AttemptTag) -> Option<T>,
+) -> Option<(T, Timestamp)> {
+    match found? {
+        EvidenceFile::File(bytes, modified) => Some((parse(&bytes, tag)?, modified)),
+        EvidenceFile::Spoiled => None,
+    }
+}

@@ -1,0 +1,493 @@
+//! Conversions of a job's events into reports.
+
+use std::collections::BTreeSet;
+
+use cospan_domain::acquisition::ReservationTerms;
+use cospan_domain::content::Content;
+use cospan_domain::ids::{ComponentIndex, JobId, KeyName, SiteName};
+use cospan_domain::job::job_event::{JobEvent, JobEventKind};
+use cospan_domain::job::job_state::{AbortCause, AfterAbort, AttemptState, Job};
+use cospan_domain::reservation::{
+    Coallocation, CoallocationPart, ReservationOutcome, SearchFailure, StartWindow,
+};
+use cospan_domain::units::Timestamp;
+
+use super::event::EventReport;
+use super::explain::RefusedReport;
+use super::from_domain::ending_detail;
+use super::quantity::Instant;
+
+/// The names of a job's components; without the job they are numbered.
+#[derive(Clone, Copy)]
+pub struct ComponentNames<'j>(Option<&'j Job>);
+
+impl<'j> ComponentNames<'j> {
+    /// Takes the names from this job.
+    pub fn of(job: &'j Job) -> Self {
+        Self(Some(job))
+    }
+
+    /// Knows no names.
+    pub fn unknown() -> Self {
+        Self(None)
+    }
+
+    fn known(&self, component: ComponentIndex) -> Option<String> {
+        self.0.and_then(|job| job.name_of(component))
+    }
+
+    fn name(&self, component: ComponentIndex) -> String {
+        self.known(component)
+            .unwrap_or_else(|| component.to_string())
+    }
+}
+
+/// Explains in words why a round was aborted.
+pub(crate) fn abort_cause(cause: &AbortCause, names: &ComponentNames<'_>) -> String {
+    match cause {
+        AbortCause::ClaimLost { component, detail } => {
+            format!(
+                "the claim of component {} was lost: {detail}",
+                names.name(*component)
+            )
+        }
+        AbortCause::InputLost { detail } => format!("input did not arrive: {detail}"),
+        AbortCause::SiteError { component, detail } => {
+            format!(
+                "the site failed component {}: {detail}",
+                names.name(*component)
+            )
+        }
+        AbortCause::StartMissed { component } => {
+            format!("component {} did not begin in time", names.name(*component))
+        }
+        AbortCause::Unreachable { component } => {
+            format!(
+                "the site of component {} stopped answering",
+                names.name(*component)
+            )
+        }
+        AbortCause::Application { component, detail } => {
+            format!("component {} failed: {detail}", names.name(*component))
+        }
+        AbortCause::Cancelled => "a user asked for it".into(),
+        AbortCause::Preempted { by } => format!("preempted by job {by}, of a higher class"),
+        AbortCause::Barred { component, detail } => {
+            format!(
+                "component {} is not let in now: {detail}",
+                names.name(*component)
+            )
+        }
+        AbortCause::Drained { site } => format!("site {site} is drained"),
+        AbortCause::ReservationChanged { by } => format!("{by} wants another start"),
+    }
+}
+
+pub(super) fn state_after(then: &AfterAbort) -> &'static str {
+    match then {
+        AfterAbort::Requeue { .. } => "queued",
+        AfterAbort::Fail { .. } => "failed",
+        AfterAbort::Cancel { .. } => "cancelled",
+    }
+}
+
+impl EventReport {
+    /// Creates the event of the submission, with which every history begins.
+    pub fn submitted(job: &Job) -> Self {
+        Self {
+            at: Some(job.submitted_at.into()),
+            event: "JobSubmitted".into(),
+            by: Some(job.owner.to_string()),
+            ..Self::default()
+        }
+    }
+
+    fn about(mut self, component: ComponentIndex) -> Self {
+        self.component = Some(component.0);
+        self
+    }
+
+    fn with_content(mut self, content: &Content) -> Self {
+        self.digest = Some(content.digest.to_string());
+        self.size_bytes = Some(content.size.0);
+        self
+    }
+
+    fn until(mut self, at: Timestamp) -> Self {
+        self.until = Some(Instant(at));
+        self
+    }
+
+    fn by(mut self, by: &KeyName) -> Self {
+        self.by = Some(by.to_string());
+        self
+    }
+
+    fn detail(mut self, detail: impl ToString) -> Self {
+        self.detail = Some(detail.to_string());
+        self
+    }
+
+    fn followed_by(mut self, then: &AfterAbort) -> Self {
+        self.state = Some(state_after(then).into());
+        match then {
+            AfterAbort::Requeue { not_before } => self.until(*not_before),
+            AfterAbort::Fail { .. } => self,
+            AfterAbort::Cancel { by } => {
+                self.by = Some(by.to_string());
+                self
+            }
+        }
+    }
+}
+
+impl EventReport {
+    /// Converts an event. Components get names as far as these are known.
+    pub fn of(event: &JobEvent, names: &ComponentNames<'_>) -> Self {
+        let mut report = Self {
+            at: Some(event.at.into()),
+            event: event.what.name().into(),
+            ..Self::default()
+        };
+        match &event.what {
+            JobEventKind::JobPlaced {
+                round,
+                placements,
+                start_estimate,
+                by,
+            } => {
+                report.policy = by.as_ref().map(|by| by.policy.to_string());
+                report.rule = by.as_ref().map(|by| by.rule.as_str().into());
+                let refused = by.as_ref().and_then(|by| by.refused.as_ref());
+                report.refused = refused.map(RefusedReport::from);
+                report.round = Some(round.0);
+                report.sites = placements.iter().map(|p| p.site.to_string()).collect();
+                report.until(*start_estimate)
+            }
+            what if what.is_of_reservation() => of_a_reservation(report, what),
+            JobEventKind::StartPostponed { start_estimate, .. } => report.until(*start_estimate),
+            JobEventKind::ClaimMissed { next_claim, detail } => {
+                report.detail(detail).until(*next_claim)
+            }
+            JobEventKind::ComponentsClaimed {
+                components,
+                preempting,
+            } => claimed(report, components, preempting, names),
+            JobEventKind::GoDecided { start_at, .. } => report.until(*start_at),
+            JobEventKind::JobRequeued { not_before } => report.until(*not_before),
+            JobEventKind::RoundAborted { why, then } => {
+                report.detail(abort_cause(why, names)).followed_by(then)
+            }
+            JobEventKind::AbortRedirected { then } => report.followed_by(then),
+            JobEventKind::PriorityChanged { to, by } => {
+                report.priority = Some((*to).into());
+                report.by = by.as_ref().map(ToString::to_string);
+                report
+            }
+            JobEventKind::JobFrozen { by }
+            | JobEventKind::JobThawed { by }
+            | JobEventKind::JobReleased { by }
+            | JobEventKind::JobCancelled { by } => {
+                report.by = Some(by.to_string());
+                report
+            }
+            JobEventKind::EndTold {
+                target,
+                problem: None,
+            } => report.detail(format!("to {target}")),
+            JobEventKind::EndTold {
+                target,
+                problem: Some(problem),
+            } => report.detail(format!("to {target}: given up: {problem}")),
+            JobEventKind::JobHeld { reason } | JobEventKind::JobFailed { reason } => {
+                report.detail(reason)
+            }
+            JobEventKind::InputsArrived
+            | JobEventKind::AvoidanceLapsed
+            | JobEventKind::ClaimBegun
+            | JobEventKind::ClaimReturned
+            | JobEventKind::JobStarted
+            | JobEventKind::PayloadsSucceeded
+            | JobEventKind::JobFinished => report,
+            of_component => {
+                let mut report = of_a_component(report, of_component, names);
+                report.name = report
+                    .component
+                    .and_then(|index| names.known(ComponentIndex(index)));
+                report
+            }
+        }
+    }
+}
+
+/// Adds what happened to the reservation of a job.
+fn of_a_reservation(mut report: EventReport, what: &JobEventKind) -> EventReport {
+    match what {
+        JobEventKind::ReservationSought { wanted, split, .. } => {
+            let sites = wanted.parts.iter().flat_map(|part| &part.sites);
+            let sites: BTreeSet<String> = sites.map(ToString::to_string).collect();
+            report.sites = sites.into_iter().collect();
+            match split {
+                Some(_) => report.detail(format!("divided into {}", divided(wanted))),
+                None => report,
+            }
+        }
+        JobEventKind::ReservationAnswered { site, outcome } => {
+            report.sites = vec![site.to_string()];
+            reservation_answer(report, *outcome)
+        }
+        JobEventKind::ReservationChanged { wish, by } => {
+            let report = report.by(by);
+            match wish {
+                Some(wish) => wanted_start(report, *wish),
+                None => report.detail("no start is to be promised any more"),
+            }
+        }
+        JobEventKind::ReservationMoveSought { wish, by, .. } => wanted_start(report.by(by), *wish),
+        JobEventKind::ReservationForwardSought {
+            wanted,
+            freed,
+            anew,
+        } => forward(report, wanted, freed, anew.is_some()),
+        JobEventKind::ReservationMoved => report.detail("what was promised before is given back"),
+        JobEventKind::ReservationStayed { failure, next } => {
+            let report = report.detail(format!(
+                "{}; the promise stays as it was",
+                not_had(*failure)
+            ));
+            next.iter().fold(report, |report, next| report.until(*next))
+        }
+        JobEventKind::StartAnnounced => report.detail("it starts soon, as promised"),
+        JobEventKind::NoticeTold {
+            target, problem, ..
+        } => match problem {
+            None => report.detail(format!("of its promised start: to {target}")),
+            Some(problem) => {
+                report.detail(format!("of its promised start: not to {target}: {problem}"))
+            }
+        },
+        JobEventKind::ReservationWithheld { site, most, next } => {
+            report.sites = vec![site.to_string()];
+            let report = report.detail(format!(
+                "not asked: its user may hold at most {most} processors there in reservations at a \
+                 time (reservations.most_share)"
+            ));
+            next.iter().fold(report, |report, next| report.until(*next))
+        }
+        JobEventKind::UnreservedChosen { claimed } => {
+            report.components = claimed.iter().map(|one| one.component.0).collect();
+            report.sites = claimed
+                .iter()
+                .map(|one| one.placement.site.to_string())
+                .collect();
+            report.detail("no site that grants reservations could hold it: claimed at the start")
+        }
+        JobEventKind::ReservationForgone { failure, next } => {
+            let why = not_had(*failure);
+            let report = report.detail(format!("{why}; its processors are claimed as before"));
+            next.iter().fold(report, |report, next| report.until(*next))
+        }
+        _ => report,
+    }
+}
+
+/// Describes a rescheduling to an earlier start or fewer sites: what made it possible, and which
+/// start is looked for.
+fn forward(
+    mut report: EventReport,
+    wanted: &Coallocation,
+    freed: &[SiteName],
+    anew: bool,
+) -> EventReport {
+    report.sites = freed.iter().map(ToString::to_string).collect();
+    if anew {
+        let divided = divided(wanted);
+        return report
+            .detail(format!(
+                "more is free: it would be complete earlier divided into {divided}"
+            ))
+            .until(wanted.window.earliest);
+    }
+    let sites: BTreeSet<&SiteName> = wanted
+        .parts
+        .iter()
+        .filter_map(|p| p.sites.first())
+        .collect();
+    let sites: Vec<&str> = sites.into_iter().map(SiteName::as_str).collect();
+    let sites = sites.join(", ");
+    report
+        .detail(format!(
+            "more is free: reservations that begin earlier are looked for, at {sites}"
+        ))
+        .until(wanted.window.earliest)
+}
+
+/// Lists the parts of a flexible job, in their order.
+fn divided(wanted: &Coallocation) -> String {
+    let mut parts: Vec<_> = wanted.parts.iter().collect();
+    parts.sort_by_key(|part| part.component);
+    parts
+        .iter()
+        .map(|part: &&CoallocationPart| {
+            let site = part.sites.first().map(SiteName::as_str).unwrap_or_default();
+            format!("{} processors at {site}", part.resources.processors)
+        })
+        .collect::<Vec<_>>()
+        .join(" and ")
+}
+
+fn wanted_start(report: EventReport, wish: ReservationTerms) -> EventReport {
+    let StartWindow { earliest, latest } = wish.window;
+    let latest = Instant(latest);
+    report
+        .detail(format!("a start up to {latest} is wanted"))
+        .until(earliest)
+}
+
+/// Explains why there is no reservation.
+fn not_had(failure: SearchFailure) -> &'static str {
+    match failure {
+        SearchFailure::Never => "no site will ever grant it",
+        SearchFailure::NoCommonStart => "its sites grant no start then",
+        SearchFailure::WindowsTried => "no common start was found in so many windows as are tried",
+        SearchFailure::LostAtTheEnd => "what was granted was gone when all was there",
+        SearchFailure::GivenUp => "it was given up",
+    }
+}
+
+fn reservation_answer(report: EventReport, outcome: ReservationOutcome) -> EventReport {
+    let refused = |report: EventReport, detail: &str, next: Option<Timestamp>| match next {
+        Some(next) => report
+            .detail(format!("{detail}; perhaps later"))
+            .until(next),
+        None => report.detail(detail),
+    };
+    match outcome {
+        ReservationOutcome::Granted { start } => report.detail("granted").until(start),
+        ReservationOutcome::Done => report.detail("done"),
+        ReservationOutcome::Refused { next } => refused(report, "refused", next),
+        ReservationOutcome::Lost { next } => {
+            refused(report, "there is no such reservation any more", next)
+        }
+    }
+}
+
+fn claimed(
+    mut report: EventReport,
+    components: &[ComponentIndex],
+    preempting: &[JobId],
+    names: &ComponentNames<'_>,
+) -> EventReport {
+    let list = |numbers: Vec<String>| numbers.join(", ");
+    let claimed = list(
+        components
+            .iter()
+            .map(|component| names.name(*component))
+            .collect(),
+    );
+    report.components = components.iter().map(|component| component.0).collect();
+    match preempting {
+        [] => report.detail(format!("components {claimed}")),
+        jobs => {
+            let jobs = list(jobs.iter().map(ToString::to_string).collect());
+            report.detail(format!("components {claimed}; preempting jobs {jobs}"))
+        }
+    }
+}
+
+fn of_a_component(
+    mut report: EventReport,
+    what: &JobEventKind,
+    names: &ComponentNames<'_>,
+) -> EventReport {
+    match what {
+        JobEventKind::ComponentMoved {
+            component,
+            placement,
+        } => {
+            report.sites = vec![placement.site.to_string()];
+            report.about(*component)
+        }
+        JobEventKind::ComponentFailed {
+            component,
+            why,
+            next_claim,
+        } => report
+            .about(*component)
+            .detail(abort_cause(why, names))
+            .until(*next_claim),
+        JobEventKind::AttemptRenewed { component }
+        | JobEventKind::ClaimGivenBack { component }
+        | JobEventKind::AttemptSeen { component }
+        | JobEventKind::ReadinessDoubted { component }
+        | JobEventKind::GateOpened { component }
+        | JobEventKind::ComponentBegan { component, .. }
+        | JobEventKind::ComponentAvoidanceLapsed { component }
+        | JobEventKind::SiteAvoided { component }
+        | JobEventKind::ChargeRecorded { component } => report.about(*component),
+        JobEventKind::AttemptSubmitted { component, lrm_id } => {
+            report.lrm_id = Some(lrm_id.to_string());
+            report.about(*component)
+        }
+        JobEventKind::StartDeferred {
+            component,
+            not_before,
+        } => report.about(*component).until(*not_before),
+        JobEventKind::WaitingAtSite {
+            component,
+            expected_start,
+        } => {
+            report.until = expected_start.map(Instant);
+            report.about(*component)
+        }
+        JobEventKind::SubmissionUncertain {
+            component,
+            settled_at,
+        } => report.about(*component).until(*settled_at),
+        JobEventKind::AttemptAbsent {
+            component, look_at, ..
+        } => report.about(*component).until(*look_at),
+        JobEventKind::ComponentReady {
+            component, host, ..
+        } => {
+            report.host = Some(host.to_string());
+            report.about(*component)
+        }
+        JobEventKind::AttemptEnded {
+            component,
+            attempt,
+            how,
+        } => {
+            report.attempt = Some(attempt.0);
+            report.state = Some(
+                AttemptState::Ended {
+                    how: how.clone(),
+                    at: Timestamp(0),
+                }
+                .as_str()
+                .into(),
+            );
+            report.detail = ending_detail(how);
+            report.about(*component)
+        }
+        JobEventKind::SiteCharged { component, charge } => {
+            report.attempt = Some(charge.attempt.0);
+            report.sites = vec![charge.site.to_string()];
+            report.about(*component).detail(&charge.detail)
+        }
+        JobEventKind::OutputFound {
+            component,
+            output,
+            content,
+        } => {
+            report.output = Some(*output);
+            report.about(*component).with_content(content)
+        }
+        JobEventKind::OutputCollected { component, output } => {
+            report.output = Some(*output);
+            report.about(*component)
+        }
+        // The other events concern the job as a whole; the caller shows them.
+        _ => report,
+    }
+}

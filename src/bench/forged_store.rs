@@ -1,0 +1,236 @@
+//! Turns a store full of queued jobs into one whose jobs are in every phase. The decisions and
+//! records are real, the sites are imagined.
+
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use anyhow::{Context, Result, bail};
+use cospan_domain::ids::{ComponentIndex, JobId, LrmId, SiteName};
+use cospan_domain::job::decide::decide;
+use cospan_domain::job::evolve::evolve;
+use cospan_domain::job::job_command::{JobCommand, Sighting, SiteTimes, SubmitAnswer};
+use cospan_domain::job::job_event::JobEvent;
+use cospan_domain::job::job_parameters::JobParameters;
+use cospan_domain::job::job_state::{Job, JobPhase};
+use cospan_domain::placed::Placement;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_storage::port::{AppendOutcome, CommitReport, Opened, Unit, UnitToken};
+use cospan_storage::record::{Loader, job, small_records};
+use cospan_storage::{EngineKind, StoreOptions};
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+/// The content of the forged store.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Forged {
+    /// Jobs that have not ended.
+    pub(super) live: usize,
+    /// The only job that fits a site.
+    pub(super) fits: u64,
+}
+
+/// Makes one job in ten claim and one in ten run, and queues one more job that fits. The process
+/// that writes is then killed, as a server would be.
+pub(super) fn spread(store: &Path) -> Result<Forged> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .args(["bench", "forge-store", "--directory"])
+        .arg(store);
+    let output = command.stderr(Stdio::inherit()).output()?;
+    if output.status.signal() != Some(Signal::KILL.as_raw()) {
+        bail!("the store was not forged: {}", output.status);
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Forges a store, prints what it holds, and kills this process with signal 9.
+///
+/// # Errors
+/// The store cannot be opened or written.
+pub fn forge_store(store: &Path) -> Result<()> {
+    let forged = forge(store)?;
+    std::io::stdout().write_all(&serde_json::to_vec(&forged)?)?;
+    std::io::stdout().flush()?;
+    rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)?;
+    Ok(())
+}
+
+fn forge(store: &Path) -> Result<Forged> {
+    let (sender, reports) = channel();
+    let sink = Arc::new(move |report| drop(sender.send(report)));
+    let mut loader = Loader::default();
+    let mut damage = None;
+    let opened = cospan_storage::open_and_load(
+        store,
+        &StoreOptions::new(EngineKind::Sled),
+        sink,
+        &mut |stored| {
+            if damage.is_none() {
+                damage = loader.take(stored).err();
+            }
+        },
+    )?;
+    damage.map_or(Ok(()), Err)?;
+    let jobs = loader.finish()?.jobs;
+    let now = jobs
+        .iter()
+        .map(|job| job.submitted_at)
+        .max()
+        .unwrap_or_default();
+    let mut units = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        let (next, events) = match index % 10 {
+            0 => claiming(job, now)?,
+            1 => running(job, now)?,
+            _ => continue,
+        };
+        units.push(Unit {
+            changes: job::update(job, &next, &events)?,
+        });
+    }
+    let small = small_job(&jobs, now)?;
+    units.push(Unit {
+        changes: job::submission(&small)?,
+    });
+    units.push(Unit {
+        changes: vec![small_records::put_next_job(JobId(small.id.0 + 1))?],
+    });
+    write(&opened, &reports, units)?;
+    // Neither closed nor dropped: the store must not contain what closing would write.
+    std::mem::forget(opened);
+    Ok(Forged {
+        live: jobs.len() + 1,
+        fits: small.id.0,
+    })
+}
+
+fn write(opened: &Opened, reports: &Receiver<CommitReport>, units: Vec<Unit>) -> Result<()> {
+    let count = units.len();
+    for (token, unit) in units.into_iter().enumerate() {
+        opened
+            .journal
+            .append(opened.epoch, UnitToken(token as u64), unit);
+    }
+    let mut done = 0;
+    while done < count {
+        match reports.recv().context("the store ended")? {
+            CommitReport::Fatal(problem) => bail!("the store failed: {problem}"),
+            CommitReport::Group(group) => {
+                for (_, outcome) in &group.outcomes {
+                    if !matches!(outcome, AppendOutcome::Committed(_)) {
+                        bail!("a record was not written: {outcome:?}");
+                    }
+                }
+                done += group.outcomes.len();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A job with the events of all commands that were applied to it.
+struct ForgedJob {
+    job: Job,
+    events: Vec<JobEvent>,
+    now: Timestamp,
+}
+
+impl ForgedJob {
+    fn command(&mut self, command: JobCommand) -> Result<()> {
+        let decided = decide(&self.job, &JobParameters::default(), command, self.now)?;
+        decided
+            .iter()
+            .for_each(|event| evolve(&mut self.job, event));
+        self.events.extend(decided);
+        Ok(())
+    }
+
+    /// Applies the command to each component in turn.
+    fn each(&mut self, command: impl Fn(ComponentIndex, &Job) -> JobCommand) -> Result<()> {
+        for index in 0..self.job.components.len() as u32 {
+            let command = command(ComponentIndex(index), &self.job);
+            self.command(command)?;
+        }
+        Ok(())
+    }
+
+    fn end(mut self) -> (Job, Vec<JobEvent>) {
+        self.job.revision += 1;
+        (self.job, self.events)
+    }
+}
+
+fn placed(job: &Job, now: Timestamp) -> Result<ForgedJob> {
+    let mut life = ForgedJob {
+        job: job.clone(),
+        events: Vec::new(),
+        now,
+    };
+    let placement = |site: &str| -> Result<Placement> {
+        let site = SiteName::new(site)?;
+        Ok(Placement {
+            site,
+            sources: Vec::new(),
+            transfer_time: DurationMs::ZERO,
+            share: None,
+            acquisition: Default::default(),
+        })
+    };
+    life.command(JobCommand::Place {
+        placements: vec![placement("north")?, placement("south")?],
+        by: None,
+    })?;
+    Ok(life)
+}
+
+fn claiming(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
+    Ok(placed(job, now)?.end())
+}
+
+fn running(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
+    let mut life = placed(job, now)?;
+    let lrm_id = LrmId::new("forged")?;
+    life.each(|component, job| JobCommand::SubmitAnswered {
+        component,
+        attempt: job.components[component.0 as usize].attempt,
+        answer: SubmitAnswer::Accepted(lrm_id.clone()),
+    })?;
+    for sighting in [
+        Sighting::Ready("host".into()),
+        Sighting::Begun("host".into()),
+    ] {
+        life.each(|component, job| JobCommand::AttemptObserved {
+            component,
+            attempt: job.components[component.0 as usize].attempt,
+            asked_at: now,
+            times: SiteTimes::default(),
+            sighting: sighting.clone(),
+        })?;
+    }
+    if !matches!(life.job.phase, JobPhase::Running { .. }) {
+        bail!("a forged job is {:?} instead of running", life.job.phase);
+    }
+    Ok(life.end())
+}
+
+/// Builds a job of one processor for any site, first in its queue.
+fn small_job(jobs: &[Job], now: Timestamp) -> Result<Job> {
+    let last = jobs.last().context("the store holds no jobs")?;
+    let mut small = last.clone();
+    small.id = JobId(last.id.0 + 1);
+    let spec = Arc::make_mut(&mut small.spec);
+    spec.components.truncate(1);
+    spec.components[0].resources = Resources::processors(1);
+    small.phase = JobPhase::Queued {
+        since: now,
+        not_before: Timestamp(0),
+    };
+    small.revision = 1;
+    small.idempotency = None;
+    Ok(small)
+}

@@ -1,0 +1,231 @@
+//! Bids: the cost of one answer, of a whole round, and of placement by rounds.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
+use anyhow::{Context as _, Result, ensure};
+use cospan_actors::api::ControlPlane;
+use cospan_domain::ids::PolicyName;
+use cospan_domain::job::job_state::PhaseKind;
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::placement::{AnnouncedNeed, BidBasis};
+use cospan_sites::port::Site;
+use tokio::sync::oneshot;
+
+use super::decisions;
+use super::memory_site::StubSite;
+use super::placement_run::{PlaneScene, in_messages, job, scene_of};
+use crate::bench::report::BenchReport;
+
+/// The policy by which sites bid.
+pub(super) const POLICY: &str = "mrs";
+/// Sites of the bench of placements.
+const SITES: usize = 100;
+/// Sites of the bench of one round.
+const MANY_SITES: usize = 1_000;
+/// Jobs that each site has room for.
+const ROOM: u32 = 1_000;
+/// Rounds of messages of which the floor is the mean.
+const FLOOR_ROUNDS: u32 = 200;
+
+pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
+    crate::cli::progress("bids");
+    report.figure("bid_us", answer_us(quick)?, "us", "<= 1");
+    let jobs = if quick { 1_000 } else { SITES * ROOM as usize };
+    let at = place.join("bids");
+    let (rate, messages) = scene_of(&at, in_messages(), SITES, 0, move |s| by_rounds(s, jobs))?;
+    report.figure("place_durable_per_s_mrs", rate, "1/s", ">= 2000");
+    // 3n + 2m: each component goes to one site.
+    report.figure("messages_per_round", messages, "", "<= 302");
+    let few = if quick { 100 } else { 400 };
+    let cpu = |name: &str, policy: &'static str| {
+        let place = place.join(name);
+        scene_of(&place, in_messages(), MANY_SITES, 0, move |s| {
+            cpu_per_job(s, few, policy)
+        })
+    };
+    // All costs but those of the round are the same under another policy.
+    let round = cpu("rounds", POLICY)? - cpu("no-rounds", "worst-fit")?;
+    let floor = message_floor()?;
+    report.floor("floor_messages_per_s", 1.0 / floor, "1/s");
+    let messages = (3 * MANY_SITES + 2) as f64;
+    report.figure("bid_round_1000_sites_ms", round * 1e3, "ms", "");
+    report.figure(
+        "bid_round_over_floor",
+        round / (messages * floor),
+        "",
+        "<= 2.5",
+    );
+    Ok(())
+}
+
+/// Microseconds that one site takes to answer a job with input, in all dimensions that exist.
+fn answer_us(quick: bool) -> Result<f64> {
+    let grid = decisions::grid(|_| 5_000)?;
+    let [.., reading] = decisions::components();
+    let request = Arc::new(decisions::request(POLICY, reading)?);
+    let ground = BidBasis::new(&request, grid.clone());
+    let asked = AnnouncedNeed::new(request);
+    let free: Vec<_> = grid.usable().to_vec();
+    let turns = if quick { 100 } else { 20_000 };
+    let run = || {
+        let begun = Instant::now();
+        for _ in 0..turns {
+            for (site, free) in free.iter().enumerate() {
+                let _ = black_box(asked.answer(black_box(&ground), site, free));
+            }
+        }
+        begun.elapsed().as_secs_f64() * 1e6 / f64::from(turns) / free.len() as f64
+    };
+    Ok((0..5).map(|_| run()).fold(f64::INFINITY, f64::min))
+}
+
+fn job_under(policy: &str) -> Result<Arc<JobSpec>> {
+    let spec = JobSpec::clone(&*job(&[1])?);
+    Ok(Arc::new(JobSpec {
+        policy: Some(PolicyName::new(policy)?),
+        ..spec
+    }))
+}
+
+/// Waits until every site has reported that it has room.
+async fn make_room(scene: &PlaneScene) -> Result<()> {
+    scene.sites.iter().for_each(|site| site.set_idle(ROOM));
+    let has_room = |plane: &ControlPlane, site: &StubSite| {
+        let report = plane.shared().live.site(site.name())?;
+        Some(report.idle.as_ref()?.1.processors == ROOM)
+    };
+    scene
+        .until("all sites have room", |plane: &ControlPlane| {
+            scene
+                .sites
+                .iter()
+                .all(|site| has_room(plane, site) == Some(true))
+        })
+        .await
+}
+
+async fn all_placed(scene: &PlaneScene) -> Result<()> {
+    scene
+        .until("all are placed", |plane| {
+            PlaneScene::count(plane, PhaseKind::Queued) == 0
+        })
+        .await
+}
+
+/// Jobs per second that rounds place durably, and the messages of a round.
+async fn by_rounds(scene: PlaneScene, jobs: usize) -> Result<(f64, f64)> {
+    scene
+        .sites
+        .iter()
+        .for_each(|site| site.swallow_submissions());
+    scene.fill(jobs, |_| job_under(POLICY)).await?;
+    ensure!(
+        PlaneScene::count(&scene.plane, PhaseKind::Queued) == jobs,
+        "nothing fits before its time"
+    );
+    // No round covered the first job: it keeps its place and may be announced again.
+    let interval = scene.plane.shared().settings.bids.interval;
+    tokio::time::sleep(Duration::from_millis(interval.0)).await;
+    let begun = Instant::now();
+    scene.sites.iter().for_each(|site| site.set_idle(ROOM));
+    all_placed(&scene).await?;
+    let rate = jobs as f64 / begun.elapsed().as_secs_f64();
+    let metrics = &scene.plane.shared().metrics;
+    let rounds = metrics.bid_rounds.with_label_values(&["placed"]).get();
+    ensure!(rounds >= jobs as u64, "{rounds} rounds placed {jobs} jobs");
+    // Rounds in vain consist of announcements and answers; they dispatched nothing.
+    let in_vain = metrics.bid_rounds.with_label_values(&["not-covered"]).get() * 2 * SITES as u64;
+    let messages = metrics.bid_messages.get().saturating_sub(in_vain);
+    Ok((rate, messages as f64 / rounds as f64))
+}
+
+/// Processor time of this thread, in seconds, as Linux counts it.
+fn cpu() -> Result<f64> {
+    let counts = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds = counts
+        .split(' ')
+        .next()
+        .context("no time")?
+        .parse::<u64>()?;
+    Ok(nanoseconds as f64 / 1e9)
+}
+
+/// Processor time of the actors, in seconds, for each job that is submitted and placed under a
+/// policy. The sites have reported what they have before.
+async fn cpu_per_job(scene: PlaneScene, jobs: usize, policy: &'static str) -> Result<f64> {
+    scene
+        .sites
+        .iter()
+        .for_each(|site| site.swallow_submissions());
+    make_room(&scene).await?;
+    let before = cpu()?;
+    scene.fill(jobs, |_| job_under(policy)).await?;
+    all_placed(&scene).await?;
+    Ok((cpu()? - before) / jobs as f64)
+}
+
+/// Passes the message to the next relay; the last one notifies the caller.
+struct Relay {
+    done: Option<oneshot::Sender<()>>,
+    awaited: u32,
+    to: Vec<Addr<Relay>>,
+}
+
+impl Actor for Relay {
+    type Context = Context<Self>;
+}
+
+/// A message as large as an announcement.
+#[derive(Message)]
+#[rtype(result = "()")]
+enum RelayMessage {
+    There([u64; 10], Addr<Relay>),
+    Back,
+}
+
+impl Handler<RelayMessage> for Relay {
+    type Result = ();
+
+    fn handle(&mut self, word: RelayMessage, ctx: &mut Context<Self>) {
+        match word {
+            RelayMessage::There(load, from) => {
+                black_box(load);
+                from.do_send(RelayMessage::Back);
+            }
+            RelayMessage::Back => {
+                self.awaited = self.awaited.saturating_sub(1);
+                if self.awaited > 0 && self.awaited.is_multiple_of(self.to.len() as u32) {
+                    self.to.iter().for_each(|addr: &Addr<Self>| {
+                        addr.do_send(RelayMessage::There([1; 10], ctx.address()))
+                    });
+                } else if self.awaited == 0
+                    && let Some(done) = self.done.take()
+                {
+                    let _ = done.send(());
+                }
+            }
+        }
+    }
+}
+
+/// Processor time, in seconds, of one message between actors that do nothing else.
+fn message_floor() -> Result<f64> {
+    actix_web::rt::System::new().block_on(async {
+        let relay = |done, awaited, to| Relay { done, awaited, to }.start();
+        let many: Vec<_> = (0..MANY_SITES)
+            .map(|_| relay(None, 0, Vec::new()))
+            .collect();
+        let (done, is_done) = oneshot::channel();
+        // One answer more than whole rounds: it begins the first round.
+        let awaited = FLOOR_ROUNDS * MANY_SITES as u32 + 1;
+        let hub = relay(Some(done), awaited, many);
+        let before = cpu()?;
+        hub.do_send(RelayMessage::Back);
+        is_done.await.context("the relay ended")?;
+        Ok((cpu()? - before) / f64::from(2 * FLOOR_ROUNDS * MANY_SITES as u32))
+    })
+}

@@ -1,0 +1,288 @@
+//! A site that is a table in memory: it answers at once, or never.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use cospan_domain::ids::{AttemptTag, Digest, LrmId, SiteName};
+use cospan_domain::labels::Labels;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, Timestamp};
+use cospan_sites::port::{
+    AtGate, Attempts, Capabilities, CopyRequest, CopyStatus, Excerpt, ExitCause, FilePlace, Files,
+    Gate, GateDecision, GateState, Inspected, Observation, PayloadBegin, PayloadExit, Readable,
+    Reservations, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest, Submitted,
+    TagLookup,
+};
+use tokio::sync::watch;
+
+use super::reserving_site::Grants;
+
+/// Processors of every site.
+pub(crate) const PROCESSORS: u32 = 1_000_000;
+/// The label that distinguishes the sites.
+pub(crate) const NAME_LABEL: &str = "name";
+const HOST: &str = "node";
+const SIGKILL: i32 = 9;
+
+/// The state of an attempt.
+#[derive(Clone, Copy)]
+enum StubPhase {
+    AtGate,
+    Runs,
+    NeverRan,
+    Killed,
+}
+
+impl StubPhase {
+    fn seen(self) -> Observation {
+        let host = HOST.into();
+        let at = Timestamp(0);
+        match self {
+            StubPhase::AtGate => Observation::Ready(AtGate {
+                host,
+                since: at,
+                held_at: at,
+            }),
+            StubPhase::Runs => Observation::Begun(PayloadBegin { host, at }),
+            StubPhase::NeverRan => Observation::Void,
+            StubPhase::Killed => {
+                let cause = ExitCause::Signal(SIGKILL);
+                Observation::Exited(PayloadExit {
+                    cause,
+                    began_at: at,
+                    ended_at: at,
+                })
+            }
+        }
+    }
+}
+
+/// A site that is a table in memory.
+pub(super) struct StubSite {
+    name: SiteName,
+    idle: AtomicU32,
+    /// It takes calls and never answers them.
+    mute: AtomicBool,
+    /// It takes submissions and never answers them.
+    swallows: AtomicBool,
+    attempts: Mutex<BTreeMap<AttemptTag, StubPhase>>,
+    grants: Option<Grants>,
+    changed: watch::Sender<u64>,
+}
+
+impl StubSite {
+    pub(super) fn new(name: SiteName, idle: u32) -> Self {
+        Self {
+            name,
+            idle: AtomicU32::new(idle),
+            mute: AtomicBool::new(false),
+            swallows: AtomicBool::new(false),
+            attempts: Mutex::default(),
+            grants: None,
+            changed: watch::Sender::new(0),
+        }
+    }
+
+    /// A site that grants reservations, and where nothing else fits.
+    pub(super) fn granting(name: SiteName) -> anyhow::Result<Self> {
+        Ok(Self {
+            grants: Some(Grants::new(PROCESSORS)?),
+            ..Self::new(name, 0)
+        })
+    }
+
+    /// Sets the number of idle processors and notifies all watchers.
+    pub(super) fn set_idle(&self, idle: u32) {
+        self.idle.store(idle, Ordering::SeqCst);
+        self.tell();
+    }
+
+    /// Makes the site answer nothing from now on.
+    pub(super) fn fall_silent(&self) {
+        self.mute.store(true, Ordering::SeqCst);
+    }
+
+    /// Makes the site take submissions without answering them from now on.
+    pub(super) fn swallow_submissions(&self) {
+        self.swallows.store(true, Ordering::SeqCst);
+    }
+
+    fn tell(&self) {
+        self.changed.send_modify(|number| *number += 1);
+    }
+
+    async fn heard(&self) {
+        if self.mute.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut BTreeMap<AttemptTag, StubPhase>) -> T) -> T {
+        act(&mut self.attempts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn all(&self) -> Resources {
+        Resources::processors(PROCESSORS)
+    }
+}
+
+fn no_files<T>() -> Result<T, SiteError> {
+    Err(SiteError::Refused("this site has no files".into()))
+}
+
+#[async_trait]
+impl Attempts for StubSite {
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
+        self.heard().await;
+        Ok(SiteStatus {
+            site_clock: None,
+            idle: Resources::processors(self.idle.load(Ordering::SeqCst)),
+            idle_in: BTreeMap::new(),
+            ebbs: Vec::new(),
+            attempts: self.with(|attempts: &mut BTreeMap<AttemptTag, StubPhase>| {
+                let one = |tag| {
+                    attempts
+                        .get(tag)
+                        .map_or(Observation::Absent, |life| life.seen())
+                };
+                tags.iter().map(|tag| (*tag, one(tag))).collect()
+            }),
+            silence: None,
+        })
+    }
+
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+        self.heard().await;
+        if self.swallows.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        self.with(|attempts| attempts.insert(order.tag, StubPhase::AtGate));
+        self.tell();
+        let lrm_id = LrmId::new(&order.tag.to_string());
+        Ok(Submitted {
+            lrm_id: lrm_id.map_err(|e| SiteError::Refused(e.to_string()))?,
+        })
+    }
+
+    async fn find_by_tag(&self, _: AttemptTag) -> Result<TagLookup, SiteError> {
+        self.heard().await;
+        Ok(TagLookup { found: Vec::new() })
+    }
+
+    async fn cancel(&self, tag: AttemptTag, _: Option<&LrmId>) -> Result<(), SiteError> {
+        self.heard().await;
+        self.with(|attempts| {
+            if let Some(life) = attempts.get_mut(&tag) {
+                *life = if matches!(life, StubPhase::Runs) {
+                    StubPhase::Killed
+                } else {
+                    StubPhase::NeverRan
+                };
+            }
+        });
+        self.tell();
+        Ok(())
+    }
+
+    async fn withdraw(&self, _: AttemptTag, _: &LrmId) -> Result<(), SiteError> {
+        Ok(())
+    }
+
+    async fn remove_attempt(&self, _: AttemptTag) -> Result<(), SiteError> {
+        Ok(())
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
+        self.heard().await;
+        Ok(Vec::new())
+    }
+}
+
+#[async_trait]
+impl Gate for StubSite {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
+        self.heard().await;
+        let open = matches!(decision, GateDecision::Go(_));
+        let life = if open {
+            StubPhase::Runs
+        } else {
+            StubPhase::NeverRan
+        };
+        self.with(|attempts| attempts.insert(tag, life));
+        self.tell();
+        Ok(if open {
+            GateState::Opened
+        } else {
+            GateState::Voided
+        })
+    }
+}
+
+#[async_trait]
+impl Files for StubSite {
+    async fn inspect(&self, _: &FilePlace) -> Result<Inspected, SiteError> {
+        no_files()
+    }
+
+    async fn start_copy(&self, _: &CopyRequest) -> Result<(), SiteError> {
+        no_files()
+    }
+
+    async fn copy_status(&self, _: &CopyRequest) -> Result<CopyStatus, SiteError> {
+        no_files()
+    }
+
+    async fn stop_copy(&self, _: &CopyRequest, _: bool) -> Result<(), SiteError> {
+        Ok(())
+    }
+
+    async fn has_content(&self, _: Digest) -> Result<bool, SiteError> {
+        Ok(false)
+    }
+
+    async fn delete_content(&self, _: Digest) -> Result<(), SiteError> {
+        Ok(())
+    }
+
+    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Excerpt, SiteError> {
+        no_files()
+    }
+}
+
+#[async_trait]
+impl Site for StubSite {
+    fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        self.grants
+            .as_ref()
+            .map(|grants| grants as &dyn Reservations)
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.changed.subscribe())
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.heard().await;
+        Ok(SiteDescription {
+            total: self.all(),
+            largest_component: self.all(),
+            labels: Labels::from([(NAME_LABEL.into(), [self.name.as_str().into()].into())]),
+            capabilities: Capabilities {
+                reservations: self.grants.is_some(),
+                ..Capabilities::default()
+            },
+            lanes: None,
+            manager: "none".into(),
+        })
+    }
+}

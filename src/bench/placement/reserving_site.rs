@@ -1,0 +1,84 @@
+//! A site in memory that grants reservations.
+
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use cospan_domain::reservation::{
+    FreeSlot, ReservationAnswer, ReservationLedger, ReservationTag, Span, Timeline,
+};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{
+    ReservationSeen, Reservations, ReservationsByTag, SiteError, TaggedReservationRequest,
+};
+
+/// The ledger of reservations that the site has granted.
+pub(super) struct Grants(Mutex<ReservationLedger<ReservationTag>>);
+
+impl Grants {
+    /// A site of this many processors, without any reservation.
+    pub(super) fn new(processors: u32) -> anyhow::Result<Self> {
+        let timeline = Timeline::new(Timestamp(0), &Resources::processors(processors))?;
+        Ok(Self(Mutex::new(ReservationLedger::new(timeline))))
+    }
+
+    fn with<T>(
+        &self,
+        act: impl FnOnce(&mut ReservationLedger<ReservationTag>) -> T,
+    ) -> Result<T, SiteError> {
+        Ok(act(&mut self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+/// No offer expires while it is measured.
+const NEVER: Timestamp = Timestamp(u64::MAX);
+
+#[async_trait]
+impl Reservations for Grants {
+    async fn request(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<ReservationAnswer, SiteError> {
+        self.with(|ledger| ledger.request(order.tag, &order.request, NEVER))
+    }
+
+    async fn modify(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<Option<ReservationAnswer>, SiteError> {
+        self.with(|ledger| ledger.modify(&order.tag, order.number, &order.request))
+    }
+
+    async fn renew(&self, tag: ReservationTag, _: DurationMs) -> Result<bool, SiteError> {
+        self.with(|ledger| ledger.renew(&tag, NEVER))
+    }
+
+    async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        self.with(|ledger| ledger.confirm(&tag))
+    }
+
+    async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        self.with(|ledger| ledger.cancel(&tag))
+    }
+
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+        self.with(|ledger| {
+            ledger.find(&tag).map(|lease| ReservationSeen {
+                span: lease.span,
+                resources: ledger.timeline().kinds().resources(&lease.amounts),
+                confirmed: lease.expires.is_none(),
+            })
+        })
+    }
+
+    async fn list(&self) -> Result<ReservationsByTag, SiteError> {
+        Ok(ReservationsByTag::new())
+    }
+
+    async fn slots(&self, _: Span, _: usize) -> Result<Vec<FreeSlot>, SiteError> {
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,202 @@
+//! Jobs with a reserved start, through the actors and a store on disk.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use cospan_actors::actor_context::Committed;
+use cospan_actors::journal::JournalChange;
+use cospan_domain::acquisition::ReservationTerms;
+use cospan_domain::ids::JobId;
+use cospan_domain::job::job_state::PhaseKind;
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::labels::{Constraint, LabelRule};
+use cospan_domain::reservation::StartWindow;
+use cospan_domain::reservation::coallocation::SearchStep;
+use cospan_domain::units::{DurationMs, Timestamp};
+use futures_util::future::join_all;
+use tokio::sync::broadcast::Receiver;
+
+use super::quantile;
+use crate::bench::placement::{NAME_LABEL, PROCESSORS, PlaneScene, granting_scene, job};
+use crate::bench::report::BenchReport;
+
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+const DAY: DurationMs = DurationMs::from_secs(86_400);
+const YEAR: DurationMs = DurationMs::from_secs(365 * 86_400);
+/// Numbers of clients for which jobs are measured.
+const CLIENTS: [usize; 4] = [1, 3, 7, 15];
+/// Longest wait for one co-allocation.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
+    let share = move |count: usize| if quick { count / 10 } else { count };
+    crate::cli::progress("jobs with one reservation each at one site");
+    let rate = granting_scene(&place.join("one"), 1, move |s| {
+        promised(s, share(10_000), &[1])
+    })?;
+    report.figure("reserve_jobs_per_min", rate * 60.0, "1/min", ">= 30000");
+    for clients in CLIENTS {
+        crate::cli::progress(&format!("jobs of {clients} clients at a time"));
+        let place = place.join(format!("of-{clients}"));
+        let (rate, mean) = granting_scene(&place, 1, move |s| by_turns(s, clients, share(2_000)))?;
+        report.figure(
+            format!("reserve_per_min_{clients}_clients"),
+            rate * 60.0,
+            "1/min",
+            "",
+        );
+        report.figure(
+            format!("reserve_response_ms_{clients}_clients"),
+            mean * 1e3,
+            "ms",
+            "",
+        );
+    }
+    crate::cli::progress("co-allocations of three components");
+    let parts = &[1, 1, 1];
+    let rate = granting_scene(&place.join("three"), 3, move |s| {
+        promised(s, share(2_000), parts)
+    })?;
+    report.figure("coalloc_per_s", rate, "1/s", ">= 300");
+    crate::cli::progress("augmenting paths of length 3");
+    let mut taken = granting_scene(&place.join("path"), 3, move |s| augmented(s, share(200)))?;
+    report.figure(
+        "augment_ms",
+        quantile(&mut taken, 0.99) * 1e3,
+        "ms",
+        "<= 10",
+    );
+    report.figure("augment_p50_ms", quantile(&mut taken, 0.5) * 1e3, "ms", "");
+    Ok(())
+}
+
+/// Jobs per second of this many clients, each of which submits its next job when the previous one
+/// has its reserved start; and the mean time in seconds from submission to the reserved start.
+async fn by_turns(scene: PlaneScene, clients: usize, jobs: usize) -> Result<(f64, f64)> {
+    let begun = Instant::now();
+    let each = jobs / clients;
+    let waited = join_all((0..clients).map(|client| one_by_one(&scene, client, each)))
+        .await
+        .into_iter()
+        .sum::<Result<f64>>()?;
+    let done = (each * clients) as f64;
+    Ok((done / begun.elapsed().as_secs_f64(), waited / done))
+}
+
+/// Seconds in all that a client waited for reserved starts.
+async fn one_by_one(scene: &PlaneScene, client: usize, jobs: usize) -> Result<f64> {
+    let mut waited = 0.0;
+    for _ in 0..jobs {
+        let earliest = scene.plane.now() + HOUR + DurationMs(client as u64);
+        let window = StartWindow::new(earliest, earliest + YEAR);
+        let wish = ReservationTerms {
+            window,
+            ..ReservationTerms::default()
+        };
+        let mut spec = JobSpec::clone(&*job(&[1])?);
+        spec.run.reservation = Some(wish);
+        let spec = Arc::new(spec);
+        let mut commits = scene.plane.shared().subscribe();
+        let begun = Instant::now();
+        let id = scene
+            .fill(1, |_| Ok(spec.clone()))
+            .await?
+            .into_iter()
+            .next()
+            .context("a job")?;
+        PlaneScene::placed(&mut commits, id).await?;
+        waited += begun.elapsed().as_secs_f64();
+    }
+    Ok(waited)
+}
+
+/// Jobs per second, from submission until all their reservations are confirmed.
+async fn promised(scene: PlaneScene, jobs: usize, components: &'static [u32]) -> Result<f64> {
+    let earliest = scene.plane.now() + HOUR;
+    let wish = |number: usize| {
+        let earliest = earliest + DurationMs(number as u64 * 1_000);
+        let window = StartWindow::new(earliest, earliest + DAY);
+        ReservationTerms {
+            window,
+            ..ReservationTerms::default()
+        }
+    };
+    let begun = Instant::now();
+    scene
+        .fill(jobs, |number| {
+            let mut spec = JobSpec::clone(&*job(components)?);
+            spec.run.reservation = Some(wish(number));
+            Ok(Arc::new(spec))
+        })
+        .await?;
+    scene
+        .until("all are promised a start", |p| {
+            PlaneScene::count(p, PhaseKind::Placed) == jobs
+        })
+        .await?;
+    Ok(jobs as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// Seconds of each of the augmenting paths over three components: from the refusal that makes a
+/// path necessary until each component has a reservation, with every step durable.
+async fn augmented(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
+    let first = scene.plane.now() + HOUR;
+    let mut taken = Vec::new();
+    for number in 0..jobs {
+        let spec = crossed(first + DurationMs(number as u64 * 2 * DAY.0))?;
+        let mut commits = scene.plane.shared().subscribe();
+        let id = scene
+            .fill(1, |_| Ok(spec.clone()))
+            .await?
+            .into_iter()
+            .next()
+            .context("a job")?;
+        taken.push(tokio::time::timeout(PATIENCE, path(&mut commits, id)).await??);
+    }
+    Ok(taken)
+}
+
+/// Builds a job each of whose components fills a site. The first may use sites 0 and 1, the second
+/// 1 and 2, the third 0 alone, which the first has already: the first must move to where the second
+/// is.
+fn crossed(start: Timestamp) -> Result<Arc<JobSpec>> {
+    let mut spec = JobSpec::clone(&*job(&[PROCESSORS; 3])?);
+    let window = StartWindow::exactly(start);
+    spec.run.reservation = Some(ReservationTerms {
+        window,
+        ..ReservationTerms::default()
+    });
+    let sites = [&["s000", "s001"][..], &["s001", "s002"], &["s000"]];
+    for (component, sites) in spec.components.iter_mut().zip(sites) {
+        let rule = LabelRule::OneOf(sites.iter().map(|site| (*site).into()).collect());
+        component.constraints.push(Constraint {
+            key: NAME_LABEL.into(),
+            rule,
+        });
+    }
+    Ok(Arc::new(spec))
+}
+
+/// Seconds from the commit with which the job begins an augmenting path to that with which it has
+/// all reservations.
+async fn path(commits: &mut Receiver<Committed>, id: JobId) -> Result<f64> {
+    let mut begun = None;
+    loop {
+        let committed = commits.recv().await?;
+        let JournalChange::Job { new, .. } = &*committed.change else {
+            continue;
+        };
+        let Some(reservation) = new.reservation.as_deref().filter(|_| new.id == id) else {
+            continue;
+        };
+        let step = &reservation.search.step;
+        match (step, begun) {
+            (SearchStep::Augment { .. }, None) => begun = Some(Instant::now()),
+            (SearchStep::Check { .. }, Some(begun)) => return Ok(begun.elapsed().as_secs_f64()),
+            (SearchStep::Release { .. }, _) => bail!("a job was not co-allocated"),
+            _ => {}
+        }
+    }
+}

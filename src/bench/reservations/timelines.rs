@@ -1,0 +1,301 @@
+//! A single timeline: fits, occupied spans, growth, and the profiles on which a tree helps least.
+
+use std::hint::black_box;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use anyhow::Result;
+use cospan_domain::reservation::{Amounts, Span, Timeline, TimelineOpening};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::quantile;
+use crate::bench::ClusterLog;
+use crate::bench::report::BenchReport;
+use crate::bench::simulate::slope;
+use crate::simulate::workload::{Estimates, WorkloadJob, WorkloadOptions, WorkloadSource};
+
+const PROCESSORS: u32 = 1_024;
+const MEMORY_MB: u64 = 4_000_000;
+const GPUS: u64 = 64;
+const BOOKINGS: usize = 10_000;
+const MINUTE: u64 = 60_000;
+/// Time per occupied span over which the spans are spread: seven tenths of the site are taken.
+const APART: u64 = 510_000;
+
+pub(super) fn bench(report: &mut BenchReport, quick: bool, log: Option<&ClusterLog>) -> Result<()> {
+    let asked = if quick { 2_000 } else { 50_000 };
+    crate::cli::progress("questions to a timeline of 10,000 bookings");
+    let mut chance = StdRng::seed_from_u64(1);
+    let (timeline, end) = drawn(BOOKINGS, &mut chance)?;
+    let mut fits = fits(&timeline, end, asked, &mut chance, request)?;
+    report.figure("fit_us", quantile(&mut fits, 0.99), "us", "<= 10");
+    report.figure("fit_p50_us", quantile(&mut fits, 0.5), "us", "");
+    let mut books = books(timeline, end, asked, &mut chance)?;
+    report.figure("book_us", quantile(&mut books, 0.99), "us", "<= 25");
+    crate::cli::progress("timelines of 100 to 100,000 bookings");
+    let most = if quick { 10_000 } else { 100_000 };
+    let growth = match log {
+        Some(log) => growth_of_log(log, most, asked / 5)?,
+        None => growth(most, asked / 5)?,
+    };
+    report.figure("fit_growth_exponent", growth, "", "<= 0.4");
+    crate::cli::progress("profiles in which no gap is long enough");
+    let worst = too_short()?.max(too_small()?);
+    report.figure("fit_worst_over_scan", worst, "", "<= 2");
+    Ok(())
+}
+
+fn resources(processors: u32) -> Resources {
+    let share = u64::from(processors);
+    let memory = share * (MEMORY_MB / u64::from(PROCESSORS));
+    Resources {
+        processors,
+        others: [
+            ("memory_mb".into(), memory),
+            ("gpus".into(), share.min(GPUS) / 16),
+        ]
+        .into(),
+    }
+}
+
+fn empty(processors: u32) -> Result<Timeline> {
+    let mut all = resources(processors);
+    all.others.insert("gpus".into(), GPUS);
+    Ok(Timeline::new(Timestamp(0), &all)?)
+}
+
+fn request(chance: &mut StdRng) -> (Resources, DurationMs) {
+    let processors = 1 << chance.random_range(0..=8);
+    let minutes = [5, 30, 60, 240, 720][chance.random_range(0..5)];
+    (
+        resources(processors),
+        DurationMs(chance.random_range(1..=minutes) * MINUTE),
+    )
+}
+
+/// Occupies this many spans, each at the earliest place after a drawn instant, as requests come;
+/// returns the timeline and the last of those instants.
+fn drawn(bookings: usize, chance: &mut StdRng) -> Result<(Timeline, u64)> {
+    let mut timeline = empty(PROCESSORS)?;
+    let end = bookings as u64 * APART;
+    for _ in 0..bookings {
+        let (need, length) = request(chance);
+        let from = Timestamp(chance.random_range(0..end));
+        book_earliest(&mut timeline, from, &need, length)?;
+    }
+    Ok((timeline, end))
+}
+
+fn book_earliest(
+    timeline: &mut Timeline,
+    from: Timestamp,
+    need: &Resources,
+    length: DurationMs,
+) -> Result<()> {
+    let need = timeline.amounts(need)?;
+    if let Some(at) = timeline.earliest(&TimelineOpening::after(from, need, length)) {
+        timeline.book(Span::new(at, at + length), &need);
+    }
+    Ok(())
+}
+
+/// Measures how the time of a fit grows with the drawn spans.
+fn growth(most: usize, asked: usize) -> Result<f64> {
+    let mut points = Vec::new();
+    for size in sizes(most) {
+        let mut chance = StdRng::seed_from_u64(2);
+        let (timeline, end) = drawn(size, &mut chance)?;
+        points.push((
+            size as f64,
+            fit_us(&timeline, end, asked, &mut chance, request)?,
+        ));
+    }
+    Ok(slope(&points))
+}
+
+/// Does the same with the first jobs of a log, in their order, each for its run time.
+fn growth_of_log(log: &ClusterLog, most: usize, asked: usize) -> Result<f64> {
+    let mut options = WorkloadOptions::new(WorkloadSource::Log(log.file.clone()), 1);
+    options.estimates = Estimates::Exact;
+    let jobs = options.plan(&[log.processors], Timestamp(0))?.jobs;
+    let of = |job: &WorkloadJob| (resources(job.components.iter().sum()), job.run_time);
+    let mut points = Vec::new();
+    for size in sizes(most.min(jobs.len())) {
+        let mut timeline = empty(log.processors)?;
+        let jobs = &jobs[..size];
+        for job in jobs {
+            let (need, length) = of(job);
+            book_earliest(&mut timeline, job.at, &need, length)?;
+        }
+        let end = jobs.last().map_or(1, |job| job.at.0 + 1);
+        let mut chance = StdRng::seed_from_u64(2);
+        points.push((
+            size as f64,
+            fit_us(&timeline, end, asked, &mut chance, |chance: &mut StdRng| {
+                of(&jobs[chance.random_range(0..jobs.len())])
+            })?,
+        ));
+    }
+    Ok(slope(&points))
+}
+
+fn sizes(most: usize) -> impl Iterator<Item = usize> {
+    [100, 1_000, 10_000, 100_000]
+        .into_iter()
+        .filter(move |size| *size <= most)
+}
+
+/// Microseconds of a fit: the least of three means, as other programs use the machine too.
+fn fit_us(
+    timeline: &Timeline,
+    end: u64,
+    count: usize,
+    chance: &mut StdRng,
+    request: impl Fn(&mut StdRng) -> (Resources, DurationMs),
+) -> Result<f64> {
+    let mut least = f64::INFINITY;
+    for _ in 0..3 {
+        let taken = fits(timeline, end, count, chance, &request)?;
+        least = least.min(taken.iter().sum::<f64>() / taken.len() as f64);
+    }
+    Ok(least)
+}
+
+/// Microseconds of each of the fits.
+fn fits(
+    timeline: &Timeline,
+    end: u64,
+    count: usize,
+    chance: &mut StdRng,
+    request: impl Fn(&mut StdRng) -> (Resources, DurationMs),
+) -> Result<Vec<f64>> {
+    let mut taken = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (need, length) = request(chance);
+        let need = timeline.amounts(&need)?;
+        let wanted = TimelineOpening::after(Timestamp(chance.random_range(0..end)), need, length);
+        let begin = Instant::now();
+        black_box(timeline.earliest(black_box(&wanted)));
+        taken.push(begin.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(taken)
+}
+
+/// Microseconds of each of the spans that are occupied and freed again.
+fn books(mut timeline: Timeline, end: u64, count: usize, chance: &mut StdRng) -> Result<Vec<f64>> {
+    let mut taken = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (need, length) = request(chance);
+        let need = timeline.amounts(&need)?;
+        let from = Timestamp(chance.random_range(0..end));
+        let span = Span::new(from, from + length);
+        let begin = Instant::now();
+        timeline.book(span, &need);
+        timeline.release(span, &need);
+        taken.push(begin.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(taken)
+}
+
+/// Gaps that are too short for anything, each between two spans of the whole site.
+fn too_short() -> Result<f64> {
+    let mut timeline = empty(PROCESSORS)?;
+    let all = timeline.amounts(&resources(PROCESSORS))?;
+    for number in 0..BOOKINGS as u64 {
+        let from = Timestamp(2 * number * MINUTE);
+        timeline.book(Span::new(from, from + DurationMs(MINUTE)), &all);
+    }
+    over_scan(
+        &timeline,
+        &timeline.amounts(&resources(1))?,
+        DurationMs(MINUTE + 1),
+    )
+}
+
+/// Long gaps that lack one processor, each beside a short one that lacks none.
+fn too_small() -> Result<f64> {
+    let mut timeline = empty(PROCESSORS)?;
+    for number in 0..BOOKINGS as u64 {
+        let from = Timestamp(number * MINUTE);
+        let missing = if number % 8 == 7 {
+            0
+        } else {
+            PROCESSORS / 2 + 1
+        };
+        let need = timeline.amounts(&resources(missing))?;
+        timeline.book(Span::new(from, from + DurationMs(MINUTE)), &need);
+    }
+    over_scan(
+        &timeline,
+        &timeline.amounts(&resources(PROCESSORS / 2))?,
+        DurationMs(5 * MINUTE),
+    )
+}
+
+/// The time of a fit relative to a plain scan over the same steps: the least of several runs.
+fn over_scan(timeline: &Timeline, need: &Amounts, length: DurationMs) -> Result<f64> {
+    let wanted = TimelineOpening::after(Timestamp(0), *need, length);
+    let mut steps = Vec::new();
+    let whole = Span::new(Timestamp(0), cospan_domain::reservation::timeline::FOREVER);
+    let _: ControlFlow<()> = timeline.steps(whole, |at, free| {
+        steps.push((at, free));
+        ControlFlow::Continue(())
+    });
+    anyhow::ensure!(
+        scan(&steps, &wanted) == timeline.earliest(&wanted),
+        "they do not agree"
+    );
+    let time = |act: &dyn Fn()| {
+        let once = || {
+            let begin = Instant::now();
+            (0..20).for_each(|_| act());
+            begin.elapsed().as_secs_f64()
+        };
+        (0..20).map(|_| once()).fold(f64::INFINITY, f64::min)
+    };
+    let fit = time(&|| {
+        black_box(timeline.earliest(black_box(&wanted)));
+    });
+    let scan = time(&|| {
+        black_box(scan(black_box(&steps), &wanted));
+    });
+    Ok(fit / scan)
+}
+
+fn scan(steps: &[(Timestamp, Amounts)], wanted: &TimelineOpening) -> Option<Timestamp> {
+    let mut since = None;
+    for (at, free) in steps {
+        if let Some(since) = since.filter(|since: &Timestamp| *since + wanted.length <= *at) {
+            return Some(since);
+        }
+        since = free.cover(&wanted.need).then(|| since.unwrap_or(*at));
+    }
+    since
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scan_beside_which_fits_are_timed_finds_the_same() {
+        let mut chance = StdRng::seed_from_u64(7);
+        let (timeline, end) = drawn(200, &mut chance).unwrap();
+        let mut steps = Vec::new();
+        let whole = Span::new(Timestamp(0), cospan_domain::reservation::timeline::FOREVER);
+        let _: ControlFlow<()> = timeline.steps(whole, |at, free| {
+            steps.push((at, free));
+            ControlFlow::Continue(())
+        });
+        assert!(end > 0 && steps.len() > 100);
+        for _ in 0..100 {
+            let (need, length) = request(&mut chance);
+            let need = timeline.amounts(&need).unwrap();
+            let wanted = TimelineOpening::after(Timestamp(0), need, length);
+            assert_eq!(scan(&steps, &wanted), timeline.earliest(&wanted));
+        }
+    }
+}

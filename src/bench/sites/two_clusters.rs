@@ -1,0 +1,84 @@
+//! A single job over both clusters: the time until it starts, the spread of its payloads, and the
+//! time until the start is seen.
+
+use anyhow::{Context, Result};
+
+use super::bench_clusters::{BenchComponent, BenchGround, now};
+use super::clusters::{ALPHA, BETA};
+use crate::api::v1::job::JobReport;
+use crate::testbed::TestbedCluster;
+
+/// The result of the measurement, in seconds.
+#[derive(Debug, Default)]
+pub(super) struct TogetherFigures {
+    /// From submission until the last payload began, less the time of Slurm alone: the median.
+    pub(super) start: f64,
+    /// Time of Slurm alone from submission to the beginning: the median.
+    pub(super) raw: f64,
+    /// Between the beginnings of one job: p95.
+    pub(super) spread: f64,
+    /// From the last beginning until it is seen: p95.
+    pub(super) seen: f64,
+}
+
+/// Runs this many jobs of three components, one after the other, and as many jobs of Slurm alone.
+pub(super) fn measure(ground: &BenchGround, jobs: u32) -> Result<TogetherFigures> {
+    let part = |cluster: TestbedCluster| BenchComponent {
+        site: Some(cluster.name),
+        processors: 4,
+    };
+    let parts = [part(ALPHA), part(BETA), part(ALPHA)];
+    let mut start = vec![];
+    let mut raw = vec![];
+    let mut spread = vec![];
+    let mut seen = vec![];
+    for number in 0..jobs {
+        crate::cli::progress(&format!(
+            "one job over two clusters, {} of {jobs}",
+            number + 1
+        ));
+        raw.push(raw_start(ground, number)?);
+        let submitted = now();
+        let id = ground.submit(&parts, 2, "")?;
+        // The next job finds enough processors while this one ends.
+        let job = ground.await_jobs("started", &[id], |job: &JobReport| {
+            job.instants.started.is_some() || job.phase.is_final()
+        })?;
+        let payloads = ground.payloads()?;
+        let last = payloads
+            .beginnings(id)
+            .into_iter()
+            .fold(f64::NEG_INFINITY, f64::max);
+        start.push(last - submitted);
+        spread.push(payloads.spread(id));
+        let started = job[0]
+            .instants
+            .started
+            .with_context(|| format!("job {id} never started"))?;
+        seen.push(started.0.0 as f64 / 1_000.0 - last);
+    }
+    let raw = quantile(&mut raw, 0.5);
+    Ok(TogetherFigures {
+        start: quantile(&mut start, 0.5) - raw,
+        raw,
+        spread: quantile(&mut spread, 0.95),
+        seen: quantile(&mut seen, 0.95),
+    })
+}
+
+fn raw_start(ground: &BenchGround, number: u32) -> Result<f64> {
+    let marker = ground.directory("raw")?.join(number.to_string());
+    let work = format!("date +%s.%N > {0}.part; mv {0}.part {0}", marker.display());
+    let submitted = now();
+    ground.slurm(ALPHA, &["sbatch", "-o", "/dev/null", "--wrap", &work])?;
+    ground.wait("Slurm's own job", || Ok(marker.exists()))?;
+    let began: f64 = std::fs::read_to_string(&marker)?.trim().parse()?;
+    Ok(began - submitted)
+}
+
+/// The value below which this part of the values lies.
+pub(super) fn quantile(values: &mut [f64], part: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let at = ((values.len() as f64 - 1.0) * part).round() as usize;
+    values.get(at).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,263 @@
+//! Checks of a plan: finds every flaw, each with its place and a remedy. The command line and the
+//! server use the same checks.
+
+use cospan_domain::units::DurationMs;
+use cospan_simulator::fault_kinds::FaultKind;
+use cospan_sites::port::CallKind;
+
+use super::injectable_faults;
+use crate::api::v1::Length;
+use crate::api::v1::chaos::{ChaosStatus, InjectionPlan};
+use crate::config::nearest;
+
+/// Most faults of one plan.
+const INJECTIONS_MAX: usize = 64;
+/// Largest delay of an answer: no call waits longer.
+const DELAY_MAX: DurationMs = DurationMs::from_secs(60);
+
+/// The bounds for plans.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grounds {
+    /// All sites.
+    pub sites: Vec<String>,
+    /// Longest rehearsal.
+    pub max_duration: DurationMs,
+    /// Largest number of sites in one rehearsal.
+    pub max_sites: u32,
+}
+
+impl From<ChaosStatus> for Grounds {
+    fn from(status: ChaosStatus) -> Self {
+        let ChaosStatus {
+            sites,
+            max_duration: Length(max_duration),
+            max_sites,
+            ..
+        } = status;
+        Self {
+            sites,
+            max_duration,
+            max_sites,
+        }
+    }
+}
+
+/// A flaw of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flaw {
+    /// The place of the flaw: `for`, `inject[0].sites`.
+    pub place: String,
+    /// The problem in words.
+    pub problem: String,
+    /// The remedy.
+    pub remedy: String,
+}
+
+/// Judges a plan of this length, given the injections that could be read, with their places.
+pub(super) fn judge(
+    lasting: DurationMs,
+    injections: &[(usize, InjectionPlan)],
+    grounds: &Grounds,
+) -> Vec<Flaw> {
+    let mut judge = PlanJudge {
+        grounds,
+        lasting,
+        index: 0,
+        flaws: Vec::new(),
+    };
+    judge.whole(injections);
+    for (index, injection) in injections {
+        judge.index = *index;
+        judge.sites(injection);
+        judge.kind(injection);
+        judge.times(injection);
+    }
+    judge.flaws
+}
+
+struct PlanJudge<'g> {
+    grounds: &'g Grounds,
+    lasting: DurationMs,
+    /// Index of the injection that is being judged.
+    index: usize,
+    flaws: Vec<Flaw>,
+}
+
+impl PlanJudge<'_> {
+    fn wrong(&mut self, key: &str, problem: impl Into<String>, remedy: impl Into<String>) {
+        let place = format!("inject[{}].{key}", self.index);
+        let problem = format!(
+            "{key} of [[inject]] number {}: {}",
+            self.index + 1,
+            problem.into()
+        );
+        self.flaws.push(Flaw {
+            place,
+            problem,
+            remedy: remedy.into(),
+        });
+    }
+
+    fn wrong_plan(&mut self, key: &str, problem: String, remedy: String) {
+        self.flaws.push(Flaw {
+            place: key.into(),
+            problem,
+            remedy,
+        });
+    }
+
+    fn whole(&mut self, injections: &[(usize, InjectionPlan)]) {
+        let most = self.grounds.max_duration;
+        if self.lasting == DurationMs::ZERO {
+            let problem = "the rehearsal lasts no time".to_owned();
+            self.wrong_plan("for", problem, "give for = \"10m\", or --for 10m".into());
+        } else if self.lasting > most {
+            let asked = Length(self.lasting);
+            let most = Length(most);
+            let problem =
+                format!("{asked} is longer than a rehearsal may take here, which is {most}");
+            let remedy = "shorten it, or raise max_duration in [chaos] of the server";
+            self.wrong_plan("for", problem, remedy.into());
+        }
+        if injections.len() > INJECTIONS_MAX {
+            let problem = format!("there are {} [[inject]]", injections.len());
+            self.wrong_plan("inject", problem, format!("give at most {INJECTIONS_MAX}"));
+        }
+        let mut struck: Vec<&String> = injections
+            .iter()
+            .flat_map(|(_, one)| &one.sites)
+            .filter(|site: &&String| self.grounds.sites.contains(site))
+            .collect();
+        struck.sort();
+        struck.dedup();
+        let count = struck.len();
+        let most = self.grounds.max_sites;
+        if count > most as usize {
+            let problem = format!(
+                "the plan strikes {count} of {} sites; at most {most} may be struck here",
+                self.grounds.sites.len()
+            );
+            let remedy = "strike fewer, or raise max_sites_percent in [chaos] of the server";
+            self.wrong_plan("inject", problem, remedy.into());
+        }
+    }
+
+    fn sites(&mut self, injection: &InjectionPlan) {
+        let known = self.grounds.sites.clone();
+        if injection.sites.is_empty() {
+            self.wrong(
+                "sites",
+                "none is named",
+                format!("there are: {}", known.join(", ")),
+            );
+        }
+        for unknown in injection.sites.iter().filter(|site| !known.contains(site)) {
+            let remedy = instead(unknown, known.iter().map(String::as_str));
+            self.wrong("sites", format!("there is no site {unknown:?}"), remedy);
+        }
+    }
+
+    fn kind(&mut self, injection: &InjectionPlan) {
+        let InjectionPlan {
+            fault,
+            calls,
+            probability,
+            ..
+        } = injection;
+        let kind = injectable_faults::named(fault);
+        if kind.is_none() {
+            let remedy = instead(fault, injectable_faults::all().map(FaultKind::as_str));
+            self.wrong("fault", format!("there is no fault {fault:?}"), remedy);
+        }
+        for name in calls {
+            let Some(call) = call_named(name) else {
+                let remedy = instead(name, CallKind::ALL.map(CallKind::as_str));
+                self.wrong(
+                    "calls",
+                    format!("there is no kind of call {name:?}"),
+                    remedy,
+                );
+                continue;
+            };
+            if let Some(kind) = kind.filter(|kind| !injectable_faults::can_strike(*kind, call)) {
+                let able: Vec<&str> = injectable_faults::calls(kind)
+                    .into_iter()
+                    .map(CallKind::as_str)
+                    .collect();
+                let remedy = format!("it strikes: {}", able.join(", "));
+                self.wrong("calls", format!("{fault} cannot strike {name}"), remedy);
+            }
+        }
+        // Not `<= 0`: a NaN is wrong, too.
+        if !(*probability > 0.0 && *probability <= 1.0) {
+            let problem = format!("{probability} is no share of calls");
+            self.wrong(
+                "probability",
+                problem,
+                "give a number above 0 and at most 1",
+            );
+        }
+    }
+
+    fn times(&mut self, injection: &InjectionPlan) {
+        let after = injection
+            .after
+            .map_or(DurationMs::ZERO, |Length(after)| after);
+        if after >= self.lasting && self.lasting > DurationMs::ZERO {
+            let problem = format!(
+                "it would begin {} after the rehearsal, which takes {}",
+                Length(after),
+                Length(self.lasting)
+            );
+            self.wrong("after", problem, "begin earlier, or rehearse for longer");
+        }
+        if injection.lasting == Some(Length(DurationMs::ZERO)) {
+            self.wrong(
+                "lasting",
+                "it lasts no time",
+                "give a length of time like \"2m\"",
+            );
+        }
+        let late = injection.fault == FaultKind::Late.as_str();
+        match injection.delay {
+            None if late => {
+                self.wrong(
+                    "delay",
+                    "it is not given",
+                    "say how late answers come: delay = \"5s\"",
+                );
+            }
+            Some(_) if !late && injectable_faults::named(&injection.fault).is_some() => {
+                let problem = format!("{} has none", injection.fault);
+                self.wrong(
+                    "delay",
+                    problem,
+                    "leave it out, or choose the fault \"late\"",
+                );
+            }
+            Some(Length(delay)) if delay > DELAY_MAX => {
+                let problem = format!("{} is later than any call waits", Length(delay));
+                self.wrong(
+                    "delay",
+                    problem,
+                    format!("give at most {}", Length(DELAY_MAX)),
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the kind of call with this name.
+pub(super) fn call_named(name: &str) -> Option<CallKind> {
+    CallKind::ALL.into_iter().find(|call| call.as_str() == name)
+}
+
+/// Suggests a remedy for a wrong name: the nearest known name, or all of them.
+fn instead<'n>(wrong: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    match nearest(wrong, known.iter().copied()) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => format!("there are: {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,351 @@
+//! The stage runs one rehearsal at a time: it injects the faults, follows their effects on the
+//! control plane, and makes sure that they end.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cospan_actors::actor_context::Committed;
+use cospan_actors::api::ControlPlane;
+use cospan_domain::ids::{KeyName, SiteName};
+use cospan_sites::faulty_site::Faults;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::plan_check::{Flaw, Grounds, judge};
+use super::rehearsal::{Rehearsal, RehearsalEnd};
+use super::rehearsal_metrics::ChaosMetrics;
+use super::rehearsals::{Handles, RehearsalLimits, RehearsalRefusal};
+use crate::api::v1::Length;
+use crate::api::v1::chaos::{
+    ChaosPlan, ChaosReport, ChaosStatus, InjectionPlan, RehearsalReport, StrikeReport,
+};
+
+/// Time between two looks at the rehearsal, and at what has not recovered yet.
+const LOOK: Duration = Duration::from_millis(500);
+/// Number of looks between two lines in the log while faults are injected.
+const LOOKS_A_LINE: u64 = 60;
+
+/// The wrapped sites, and the rehearsal at them.
+pub(super) struct RehearsalStage {
+    plane: ControlPlane,
+    faults: Handles,
+    limits: RehearsalLimits,
+    metrics: ChaosMetrics,
+    /// The running rehearsal, or the latest one.
+    latest: Mutex<Option<Rehearsal>>,
+}
+
+impl RehearsalStage {
+    pub(super) fn new(
+        plane: ControlPlane,
+        faults: Handles,
+        limits: RehearsalLimits,
+        metrics: ChaosMetrics,
+    ) -> Self {
+        Self {
+            plane,
+            faults,
+            limits,
+            metrics,
+            latest: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn subscribe(&self) -> Receiver<Committed> {
+        self.plane.subscribe()
+    }
+
+    /// Ends the running rehearsal at somebody's request.
+    pub(super) fn stop(&self, by: KeyName) -> Result<ChaosReport, RehearsalRefusal> {
+        let mut latest = self.latest();
+        let running = latest
+            .as_mut()
+            .filter(|rehearsal| rehearsal.ended.is_none());
+        let rehearsal = running.ok_or(RehearsalRefusal::None)?;
+        self.end(rehearsal, Some(by));
+        Ok(self.report(rehearsal))
+    }
+
+    pub(super) fn report_latest(&self) -> Result<ChaosReport, RehearsalRefusal> {
+        let mut latest = self.latest();
+        let rehearsal = latest.as_mut().ok_or(RehearsalRefusal::None)?;
+        // Updated, unless the rehearsal is over and everything has recovered: then the report stays
+        // as it was.
+        if rehearsal.recovered_at.is_none() {
+            self.note(rehearsal);
+        }
+        Ok(self.report(rehearsal))
+    }
+
+    pub(super) fn faults_at(&self, site: &str) -> Vec<&'static str> {
+        let latest = self.latest();
+        let now = self.plane.now();
+        latest
+            .as_ref()
+            .map(|one| one.faults_at(site, now))
+            .unwrap_or_default()
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Option<Rehearsal>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn grounds(&self) -> Grounds {
+        let count = self.faults.len();
+        let share = count * self.limits.max_sites_percent as usize / 100;
+        Grounds {
+            sites: self.faults.keys().map(SiteName::to_string).collect(),
+            max_duration: self.limits.max_duration,
+            max_sites: u32::try_from(share.max(1)).unwrap_or(u32::MAX),
+        }
+    }
+
+    pub(super) fn status(&self) -> ChaosStatus {
+        let Grounds {
+            sites,
+            max_duration,
+            max_sites,
+        } = self.grounds();
+        let latest = self.latest();
+        let running = latest
+            .as_ref()
+            .filter(|rehearsal| rehearsal.ended.is_none());
+        let rehearsal = running.map(|rehearsal| rehearsal.report(self.plane.now()));
+        let max_duration = Length(max_duration);
+        ChaosStatus {
+            allowed: true,
+            max_duration,
+            max_sites,
+            sites,
+            rehearsal,
+        }
+    }
+
+    pub(super) fn prepare(
+        &self,
+        by: KeyName,
+        plan: &ChaosPlan,
+    ) -> Result<Rehearsal, RehearsalRefusal> {
+        let numbered: Vec<(usize, InjectionPlan)> =
+            plan.inject.iter().cloned().enumerate().collect();
+        let mut flaws = judge(plan.lasting.0, &numbered, &self.grounds());
+        if plan.inject.is_empty() {
+            flaws.push(Flaw {
+                place: "inject".into(),
+                problem: "the plan injects nothing".into(),
+                remedy: "give at least one fault".into(),
+            });
+        }
+        if !flaws.is_empty() {
+            return Err(RehearsalRefusal::Plan(flaws));
+        }
+        let seed = plan.seed.unwrap_or_else(drawn_seed);
+        Ok(Rehearsal::new(plan, seed, by, self.plane.now()))
+    }
+
+    pub(super) fn start(
+        &self,
+        mut rehearsal: Rehearsal,
+    ) -> Result<(u64, RehearsalReport), RehearsalRefusal> {
+        let mut latest = self.latest();
+        if let Some(other) = latest.as_ref().filter(|other| other.ended.is_none()) {
+            return Err(RehearsalRefusal::Busy {
+                by: other.by.to_string(),
+                ends_at: other.ends_at,
+            });
+        }
+        rehearsal.number = latest.as_ref().map_or(1, |other| other.number + 1);
+        rehearsal.charged_before = self
+            .faults
+            .keys()
+            .map(|site| (site.clone(), self.charged(site)))
+            .collect();
+        let instant = Instant::now();
+        for (site, faults) in &self.faults {
+            faults.inject(rehearsal.at_site(site, instant));
+        }
+        self.note(&mut rehearsal);
+        let report = rehearsal.report(rehearsal.begun_at);
+        warn!(
+            by = %rehearsal.by,
+            sites = ?rehearsal.sites(),
+            seed = report.seed,
+            ends_at = %report.ends_at,
+            faults = %rehearsal.faults_told(),
+            "FAULTS ARE BEING INJECTED ON PURPOSE"
+        );
+        let number = rehearsal.number;
+        *latest = Some(rehearsal);
+        Ok((number, report))
+    }
+
+    fn charged(&self, site: &SiteName) -> u64 {
+        let errors = &self.plane.shared().metrics.site_errors;
+        errors.with_label_values(&[site.as_str()]).get()
+    }
+
+    /// Ends a rehearsal: no fault is injected any more, and frozen calls continue.
+    fn end(&self, rehearsal: &mut Rehearsal, by: Option<KeyName>) {
+        self.faults.values().for_each(Faults::lift_all);
+        // No fault was injected after its end, however late the end is noticed.
+        let at = self.plane.now().min(rehearsal.ends_at);
+        let who = by.as_ref().map_or("its time was over", KeyName::as_str);
+        let who = who.to_owned();
+        rehearsal.ended = Some(RehearsalEnd { at, by });
+        self.note(rehearsal);
+        warn!(by = %who, struck = %rehearsal.strikes_told(), "no more faults are injected");
+    }
+
+    /// Updates metrics and effects.
+    fn note(&self, rehearsal: &mut Rehearsal) {
+        let now = self.plane.now();
+        self.metrics.active.set(rehearsal.active(now) as i64);
+        for (site, faults) in &self.faults {
+            let mut strikes: BTreeMap<&'static str, u64> = BTreeMap::new();
+            for ((kind, _), tally) in faults.tallies() {
+                *strikes.entry(kind).or_default() += tally.strikes;
+            }
+            for (kind, count) in strikes {
+                let counted = rehearsal.counted.entry((site.clone(), kind)).or_default();
+                let counter = self
+                    .metrics
+                    .strikes
+                    .with_label_values(&[site.as_str(), kind]);
+                counter.inc_by(count.saturating_sub(*counted));
+                *counted = count;
+            }
+        }
+        rehearsal.deeds.isolated |= self.plane.isolated();
+        for site in self.plane.sites() {
+            let before = rehearsal
+                .charged_before
+                .get(&site.name)
+                .copied()
+                .unwrap_or(0);
+            let charged = self.charged(&site.name).saturating_sub(before);
+            rehearsal
+                .deeds
+                .note(&site.name, site.state.as_str(), charged, now);
+        }
+    }
+
+    /// Lists what is not well yet, at the sites of the rehearsal and with jobs.
+    fn not_recovered(&self, rehearsal: &Rehearsal) -> Vec<String> {
+        const WELL: [&str; 5] = ["usable", "draining", "drained", "maintenance", "frozen"];
+        let struck = rehearsal.sites();
+        let sites = self.plane.sites().into_iter();
+        let ill = sites.filter(|site| struck.contains(&site.name));
+        let ill = ill.filter(|site| !WELL.contains(&site.state.as_str()));
+        let mut found: Vec<String> = ill
+            .map(|site| format!("site {} is {}", site.name, site.state.as_str()))
+            .collect();
+        match rehearsal.deeds.set_back() {
+            0 => {}
+            1 => found.push("one job whose round was given up has not begun again".into()),
+            jobs => found.push(format!(
+                "{jobs} jobs whose round was given up have not begun again"
+            )),
+        }
+        found
+    }
+
+    fn report(&self, rehearsal: &Rehearsal) -> ChaosReport {
+        let strikes = self.faults.iter().flat_map(|(site, faults)| {
+            faults
+                .tallies()
+                .into_iter()
+                .map(|((fault, call), tally)| StrikeReport {
+                    site: site.to_string(),
+                    fault: fault.to_owned(),
+                    call: call.as_str().to_owned(),
+                    calls: tally.calls,
+                    strikes: tally.strikes,
+                })
+        });
+        let well = rehearsal.recovered_at.is_some();
+        ChaosReport {
+            rehearsal: rehearsal.report(self.plane.now()),
+            strikes: strikes.collect(),
+            sites: rehearsal.deeds.sites(),
+            jobs: rehearsal.deeds.jobs.clone(),
+            isolated: rehearsal.deeds.isolated,
+            changes_missed: rehearsal.deeds.changes_missed,
+            recovered_at: rehearsal.recovered_at.map(Into::into),
+            not_recovered: if well {
+                Vec::new()
+            } else {
+                self.not_recovered(rehearsal)
+            },
+        }
+    }
+
+    /// Handles a change. Returns false if the watch should end.
+    fn see(&self, number: u64, change: Result<Committed, RecvError>) -> bool {
+        let mut latest = self.latest();
+        let Some(rehearsal) = latest.as_mut().filter(|one| one.number == number) else {
+            return false;
+        };
+        match change {
+            Ok(committed) => rehearsal.deeds.see(&committed.change),
+            Err(RecvError::Lagged(missed)) => rehearsal.deeds.changes_missed += missed,
+            Err(RecvError::Closed) => return false,
+        }
+        true
+    }
+
+    /// Checks the state of the rehearsal. Returns false if the watch should end.
+    fn look(&self, number: u64, looks: u64) -> bool {
+        let mut latest = self.latest();
+        let Some(rehearsal) = latest.as_mut().filter(|one| one.number == number) else {
+            return false;
+        };
+        self.note(rehearsal);
+        if rehearsal.ended.is_none() {
+            if self.plane.now() >= rehearsal.ends_at {
+                self.end(rehearsal, None);
+            } else if looks.is_multiple_of(LOOKS_A_LINE) {
+                warn!(by = %rehearsal.by, struck = %rehearsal.strikes_told(), "faults are being injected on purpose");
+            }
+            return true;
+        }
+        if !self.not_recovered(rehearsal).is_empty() {
+            return true;
+        }
+        rehearsal.recovered_at = Some(self.plane.now());
+        info!("recovered from the faults that were injected");
+        false
+    }
+}
+
+/// Watches a rehearsal until its faults have ended and everything is well again.
+pub(super) async fn watch(
+    stage: Arc<RehearsalStage>,
+    number: u64,
+    mut changes: Receiver<Committed>,
+) {
+    let mut looks = 0;
+    let mut clock = tokio::time::interval(LOOK);
+    loop {
+        let goes_on = tokio::select! {
+            biased;
+            _ = clock.tick() => {
+                looks += 1;
+                stage.look(number, looks)
+            }
+            change = changes.recv() => stage.see(number, change),
+        };
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+fn drawn_seed() -> u64 {
+    let mut bytes = [0; 4];
+    // Without random bytes from the system all rehearsals draw alike; the reported seed shows it.
+    let _ = getrandom::fill(&mut bytes);
+    u64::from(u32::from_le_bytes(bytes))
+}

@@ -1,0 +1,140 @@
+//! `cospan cancel`, `freeze`, `thaw`, `release`, `priority`
+
+use cospan_domain::ids::{KeyName, SiteName};
+
+use crate::api::v1::commands::{JobSelection, OrderReport, OutcomeName, OutcomeReport};
+use crate::api::v1::document::PriorityName;
+use crate::cli::args_job::CancelArgs;
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
+use crate::cli::ids::IdList;
+use crate::cli::print::line;
+use crate::client::{BulkOrder, Client};
+
+/// Most jobs that one request may name.
+const MOST_IDS: usize = 10_000;
+
+pub(crate) fn cancel(context: &mut CommandContext, args: &CancelArgs) -> Result<CliExit, CliError> {
+    let client = context.client()?;
+    let report = match &args.ids {
+        Some(ids) => {
+            let what = JobSelection {
+                abandon: args.abandon,
+                ..JobSelection::default()
+            };
+            by_ids(context, &client, BulkOrder::Cancel, ids, &what)?
+        }
+        None => {
+            let wrong = |name: &str, error: cospan_domain::ids::InvalidId| {
+                CliError::usage(format!("--{name}: {error}"), "correct the name")
+            };
+            let site = args.site.as_deref().map(SiteName::new).transpose();
+            let owner = args.owner.as_deref().map(KeyName::new).transpose();
+            let selection = JobSelection {
+                all: true,
+                site: site.map_err(|error| wrong("site", error))?,
+                owner: owner.map_err(|error| wrong("owner", error))?,
+                abandon: args.abandon,
+                ..JobSelection::default()
+            };
+            to_the_end(&client, BulkOrder::Cancel, selection)?
+        }
+    };
+    tell(context, BulkOrder::Cancel, &report)
+}
+
+/// Sends another command about jobs.
+pub(crate) fn steer(
+    context: &mut CommandContext,
+    order: BulkOrder,
+    ids: &IdList,
+    priority: Option<PriorityName>,
+) -> Result<CliExit, CliError> {
+    let client = context.client()?;
+    let what = JobSelection {
+        priority,
+        ..JobSelection::default()
+    };
+    let report = by_ids(context, &client, order, ids, &what)?;
+    tell(context, order, &report)
+}
+
+fn by_ids(
+    context: &CommandContext,
+    client: &Client,
+    order: BulkOrder,
+    ids: &IdList,
+    what: &JobSelection,
+) -> Result<OrderReport, CliError> {
+    let mut report = OrderReport::default();
+    for ids in context.resolve(client, ids)?.chunks(MOST_IDS) {
+        let selection = JobSelection {
+            ids: ids.to_vec(),
+            ..what.clone()
+        };
+        report
+            .jobs
+            .extend(to_the_end(client, order, selection)?.jobs);
+    }
+    Ok(report)
+}
+
+/// Repeats a command about many jobs until it has reached the last of them.
+fn to_the_end(
+    client: &Client,
+    order: BulkOrder,
+    mut selection: JobSelection,
+) -> Result<OrderReport, CliError> {
+    let mut report = client.order(order, &selection)?;
+    while let Some(next) = report.next.take() {
+        selection.after = Some(next);
+        let more = client.order(order, &selection)?;
+        report.jobs.extend(more.jobs);
+        report.next = more.next;
+    }
+    Ok(report)
+}
+
+fn tell(
+    context: &mut CommandContext,
+    order: BulkOrder,
+    report: &OrderReport,
+) -> Result<CliExit, CliError> {
+    context
+        .out
+        .answer(report, |report| match report.jobs.as_slice() {
+            [] => "no jobs\n".into(),
+            jobs => jobs.iter().map(|job| told(order, job)).collect(),
+        })?;
+    Ok(
+        if report.jobs.iter().any(|job: &OutcomeReport| {
+            matches!(job.outcome, OutcomeName::Refused | OutcomeName::NotFound)
+        }) {
+            CliExit::Refused
+        } else {
+            CliExit::Done
+        },
+    )
+}
+
+fn told(order: BulkOrder, job: &OutcomeReport) -> String {
+    let done = match order {
+        BulkOrder::Cancel => "is being cancelled",
+        BulkOrder::Freeze => "frozen",
+        BulkOrder::Thaw => "thawed",
+        BulkOrder::Release => "released",
+        BulkOrder::Priority => "has the new priority",
+    };
+    let what = match job.outcome {
+        OutcomeName::Done => done,
+        OutcomeName::Unchanged => "unchanged",
+        OutcomeName::NotFound => "not found",
+        OutcomeName::Refused => "refused",
+    };
+    let detail = job
+        .detail
+        .as_ref()
+        .map(|detail| format!(": {detail}"))
+        .unwrap_or_default();
+    line(&format!("job {} {what}{detail}", job.id))
+}

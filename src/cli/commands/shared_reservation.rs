@@ -1,0 +1,283 @@
+//! `cospan reservation ...` for shared reservations, which belong to no job.
+
+use std::time::{Duration, Instant as Clock};
+
+use crate::api::v1::shared_reservation::{
+    SharedAccess, SharedDocument, SharedExtension, SharedPart, SharedPartReport, SharedReport,
+};
+use crate::cli::args_reserve::{AllowArgs, CreateArgs};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
+use crate::cli::local_time::local;
+use crate::cli::print::{columns, fields, note};
+use crate::client::Client;
+
+/// Time between two looks at a reservation whose site is being asked.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Longest wait for a site; a slower site goes on being asked, but nobody waits for it here.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Creates a shared reservation, and waits for the answer of the site.
+///
+/// # Errors
+///
+/// The site refused, or the server was not reached.
+pub(super) fn create(
+    context: &mut CommandContext,
+    client: &Client,
+    args: &CreateArgs,
+) -> Result<(), CliError> {
+    let name = args.name.as_str();
+    let mut parts = args
+        .site
+        .iter()
+        .map(|part| -> Result<SharedPart, CliError> {
+            let processors = part.processors.or(args.processors).ok_or_else(|| {
+                let site = &part.site;
+                let remedy = format!("say --processors N, or --site {site}=N");
+                CliError::usage(
+                    format!("it is not said how much {site} is to reserve"),
+                    remedy,
+                )
+            })?;
+            Ok(SharedPart {
+                site: part.site.clone(),
+                processors,
+            })
+        });
+    let first = parts.next().transpose()?;
+    let first = first.ok_or_else(|| CliError::usage("no site is named", "say --site NAME"))?;
+    let wanted = SharedDocument {
+        name: args.name.clone(),
+        site: first.site,
+        processors: first.processors,
+        also: parts.collect::<Result<_, CliError>>()?,
+        tolerance: args.tolerance,
+        start: args.start,
+        within: args.within,
+        lasts: args.lasts,
+        allow: args.allow.clone(),
+    };
+    client.create_shared(&wanted)?;
+    let report = decided(client, name)?;
+    match report.state.as_str() {
+        "confirmed" => {
+            context.out.answer(&report, show)?;
+            note(&format!(
+                "jobs use it with: cospan submit --reservation {name}"
+            ));
+            Ok(())
+        }
+        "asking" => {
+            note(&format!(
+                "sites are still being asked; see: cospan reservation show {name}"
+            ));
+            Ok(())
+        }
+        _ => Err(refused(
+            format!("reservation {name} was refused by {}", report.sites()),
+            &report,
+        )),
+    }
+}
+
+fn refused(message: String, report: &SharedReport) -> CliError {
+    let next = report.next.map(local);
+    let remedy = next.map(|next| {
+        if report.parts.is_empty() {
+            format!("the earliest start that would be granted is {next}: --start \"{next}\"")
+        } else {
+            format!("sites may grant it from {next} on: --start \"{next}\", --within")
+        }
+    });
+    CliError {
+        exit: CliExit::Refused,
+        message,
+        remedy,
+        quiet: false,
+    }
+}
+
+/// Returns the reservation once its site has answered, or when the wait is over.
+fn decided(client: &Client, name: &str) -> Result<SharedReport, CliError> {
+    let until = Clock::now() + PATIENCE;
+    loop {
+        let report = client.shared_reservation(name)?;
+        let asks = matches!(report.state.as_str(), "asking" | "extending" | "releasing");
+        if !asks || Clock::now() >= until {
+            return Ok(report);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Moves the end of a reservation to a later time, and waits for the answer of the site.
+///
+/// # Errors
+///
+/// The site refused, or the server was not reached.
+pub(super) fn extend(
+    context: &mut CommandContext,
+    client: &Client,
+    name: &str,
+    to: &SharedExtension,
+) -> Result<(), CliError> {
+    let before = client.extend_shared(name, to)?;
+    let report = decided(client, name)?;
+    if report.state == "extending" {
+        note(&format!(
+            "its site is still being asked; see: cospan reservation show {name}"
+        ));
+        return Ok(());
+    }
+    if report.until == before.until {
+        let sites = report.sites();
+        let until = local(report.until);
+        let message = format!("reservation {name} at {sites} cannot last longer than {until}");
+        return Err(refused(message, &report));
+    }
+    context.out.answer(&report, show)?;
+    Ok(())
+}
+
+/// Changes the keys whose jobs may use a reservation.
+///
+/// # Errors
+///
+/// There is no such reservation, or the change has no effect, or the server was not reached.
+pub(super) fn allow(
+    context: &mut CommandContext,
+    client: &Client,
+    args: &AllowArgs,
+) -> Result<(), CliError> {
+    let add = args.add.clone();
+    let remove = args.remove.clone();
+    let only = args.only.clone();
+    let who = SharedAccess {
+        add,
+        remove,
+        only,
+        everybody: args.everybody,
+    };
+    let report = client.allow_shared(args.name.as_str(), &who)?;
+    context.out.answer(&report, show)?;
+    note(&format!(
+        "jobs that run in {} go on; such as wait for it and may not use it any more fail",
+        args.name
+    ));
+    Ok(())
+}
+
+/// Cancels a reservation, and prints what it cost.
+///
+/// # Errors
+///
+/// There is no such reservation, or the server was not reached.
+pub(super) fn cancel(
+    context: &mut CommandContext,
+    client: &Client,
+    name: &str,
+) -> Result<(), CliError> {
+    let before = client.cancel_shared(name)?;
+    let report = decided(client, name)?;
+    context.out.answer(&report, show)?;
+    note(&format!(
+        "reservation {name} at {} goes back: {}",
+        report.sites(),
+        cost(&report)
+    ));
+    if !before.jobs.is_empty() {
+        let jobs: Vec<String> = before.jobs.iter().map(ToString::to_string).collect();
+        note(&format!(
+            "jobs that named it run on, or fail if they waited: {}",
+            jobs.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+/// Formats the processor time that was reserved up to now, and the part that was used.
+fn cost(report: &SharedReport) -> String {
+    let hours = |seconds: u64| format!("{:.1}", seconds as f64 / 3_600.0);
+    let reserved = hours(report.reserved_s);
+    let used = hours(report.used_s);
+    format!("it kept {reserved} processor hours up to now, of which jobs used {used}")
+}
+
+/// Lists the shared reservations, below the jobs.
+pub(super) fn table(reservations: &[SharedReport]) -> String {
+    if reservations.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = reservations
+        .iter()
+        .map(|shared: &SharedReport| {
+            vec![
+                shared.name.clone(),
+                shared.sites(),
+                shared.state.clone(),
+                shared.processors.to_string(),
+                local(shared.start),
+                local(shared.until),
+                shared.jobs.len().to_string(),
+            ]
+        })
+        .collect();
+    format!(
+        "\n{}",
+        columns(
+            &["SHARED", "SITE", "STATE", "PROC", "FROM", "UNTIL", "JOBS"],
+            &rows
+        )
+    )
+}
+
+pub(super) fn show(shared: &SharedReport) -> String {
+    let jobs: Vec<String> = shared.jobs.iter().map(ToString::to_string).collect();
+    fields(&[
+        ("reservation", shared.name.clone()),
+        ("site", shared.sites()),
+        ("state", shared.state.clone()),
+        ("processors", shared.processors.to_string()),
+        ("from", local(shared.start)),
+        ("until", local(shared.until)),
+        ("made by", shared.by.clone()),
+        (
+            "for",
+            if shared.allowed.is_empty() {
+                "all".into()
+            } else {
+                shared.allowed.join(", ")
+            },
+        ),
+        ("jobs", jobs.join(", ")),
+        ("cost", cost(shared)),
+        ("lease", format!("r{}", shared.serial)),
+    ]) + "\n"
+        + &parts(shared)
+}
+
+/// Lists the part of each site, if there are several.
+fn parts(shared: &SharedReport) -> String {
+    if shared.parts.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = shared
+        .parts
+        .iter()
+        .map(|part: &SharedPartReport| {
+            vec![
+                part.site.clone(),
+                part.state.clone(),
+                part.processors.to_string(),
+                local(part.start),
+                local(part.until),
+                format!("r{}", part.serial),
+            ]
+        })
+        .collect();
+    format!(
+        "{}\n",
+        columns(&["SITE", "STATE", "PROC", "FROM", "UNTIL", "LEASE"], &rows)
+    )
+}

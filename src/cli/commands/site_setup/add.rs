@@ -1,0 +1,320 @@
+//! `cospan site add`
+
+use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use cospan_domain::units::Bytes;
+use cospan_durable::PRIVATE;
+use cospan_sites::slurm_site::cluster_check::{ProbedFacts, SlurmPartition};
+use serde::Serialize;
+
+use super::{SlurmSession, judged, wait_for};
+use crate::cli::args_cluster::SiteAddArgs;
+use crate::cli::commands::doctor::{self, DoctorCheck};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
+use crate::cli::print::note;
+use crate::cli::progress;
+use crate::config::sections::Site;
+use crate::config::{Config, ConfigError, OptionValue};
+
+/// Stands for the root until the root is known.
+const UNKNOWN_ROOT: &str = "/";
+
+/// The unit in which memory is counted.
+const GB: u64 = 1_000_000_000;
+
+/// The findings, and the section that follows from them.
+#[derive(Debug, Serialize)]
+struct Added {
+    checks: Vec<DoctorCheck>,
+    /// The section as it is in the configuration; `None` if the site cannot be used.
+    section: Option<String>,
+    /// The file that has the section now.
+    file: Option<PathBuf>,
+    /// The links that the configuration needs before any file reaches the site.
+    links: Vec<String>,
+}
+
+/// Examines a cluster and adds it to the configuration.
+pub(crate) fn run(context: &mut CommandContext, args: &SiteAddArgs) -> Result<CliExit, CliError> {
+    let file = target(context)?;
+    let before = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(CliError::file("read", &file, &error)),
+    };
+    let known = Config::parse(&file, &before)?.config.site;
+    if known.iter().any(|site| site.name.as_str() == args.site) {
+        let message = format!("{} has a site {:?} already", file.display(), args.site);
+        return Err(CliError::usage(
+            message,
+            "give another name, or change it there by hand",
+        ));
+    }
+    let section = preliminary(args)?;
+    progress(&format!("looking at {}", args.site));
+    let probed = wait_for(async {
+        let cluster = SlurmSession::of(&section, args.root.clone().unwrap_or_default())?;
+        let probed = cluster.probe(false).await;
+        cluster.close().await;
+        Ok::<_, CliError>(probed)
+    })?;
+    let (checks, exit) = judged(&probed.findings);
+    let partition = probed.facts.partition(args.partition.as_deref());
+    let mut added = Added {
+        checks,
+        section: None,
+        file: None,
+        links: links(&args.site, &known),
+    };
+    if let (CliExit::Done, Some(partition)) = (exit, partition) {
+        let text = written(args, &probed.facts, partition);
+        if !args.dry_run {
+            append(&file, &before, &text)?;
+            added.file = Some(file);
+        }
+        added.section = Some(text);
+    }
+    context.out.answer(&added, told)?;
+    if added.section.is_none() {
+        note("nothing was written: correct what is BAD, then try again");
+    }
+    Ok(exit)
+}
+
+fn told(added: &Added) -> String {
+    let mut text = doctor::text(&added.checks);
+    if let Some(section) = &added.section {
+        let _ = write!(text, "\n{section}");
+    }
+    if let Some(file) = &added.file {
+        let _ = write!(
+            text,
+            "\nadded to {}; the server reads it when it starts the next time\n",
+            file.display()
+        );
+    }
+    if !added.links.is_empty() && added.section.is_some() {
+        let _ = write!(
+            text,
+            "\nfiles travel over links alone, and none leads there yet: give each with the bandwidth \
+             that copies may take\n\n{}",
+            added.links.join("\n")
+        );
+    }
+    text
+}
+
+/// Proposes links to the known sites.
+fn links(site: &str, known: &[Site]) -> Vec<String> {
+    known
+        .iter()
+        .map(|other: &Site| {
+            let from = other.name.to_string().show();
+            let to = site.to_owned().show();
+            format!("[[link]]\nfrom = {from}\nto = {to}\nbandwidth = \"1 Gbit/s\"\n")
+        })
+        .collect()
+}
+
+/// Returns the path of the configuration file in effect, or of the one to be made.
+fn target(context: &CommandContext) -> Result<PathBuf, CliError> {
+    let named = context
+        .global
+        .config
+        .clone()
+        .or_else(|| context.environment.config.clone());
+    if let Some(file) = named.filter(|file: &PathBuf| !file.exists()) {
+        return Ok(file);
+    }
+    let ours = context
+        .environment
+        .config_home
+        .as_ref()
+        .map(|home| home.join("cospan/cospan.toml"));
+    let found = context.config()?.file.or(ours);
+    found.ok_or_else(|| CliError::usage("there is no configuration file", "name one with --config"))
+}
+
+/// Builds the section before the cluster is asked, read like the configuration.
+fn preliminary(args: &SiteAddArgs) -> Result<Site, CliError> {
+    let root = args.root.clone().unwrap_or_else(|| UNKNOWN_ROOT.into());
+    let text = lines(args, &root, args.processors.unwrap_or(1)) + "\n";
+    let parsed = Config::parse(Path::new("the command line"), &text)?;
+    parsed.config.site.into_iter().next().ok_or_else(|| {
+        CliError::usage(
+            format!("{:?} cannot be a site", args.site),
+            "give another name",
+        )
+    })
+}
+
+fn lines(args: &SiteAddArgs, root: &Path, processors: u32) -> String {
+    let mut text = format!("[[site]]\nname = {}\nkind = \"slurm\"\n", args.site.show());
+    let path = |path: &Option<PathBuf>| path.as_ref().map(OptionValue::show);
+    let word = |word: &Option<String>| word.as_ref().map(OptionValue::show);
+    let given = [
+        ("ssh", word(&args.ssh)),
+        ("ssh_config", path(&args.ssh_config)),
+        ("slurm_conf", path(&args.slurm_conf)),
+        ("root", Some(root.to_path_buf().show())),
+        ("partition", word(&args.partition)),
+        ("account", word(&args.account)),
+        ("qos", word(&args.qos)),
+        ("processors", Some(processors.show())),
+    ];
+    for (key, value) in given {
+        if let Some(value) = value {
+            let _ = writeln!(text, "{key} = {value}");
+        }
+    }
+    text
+}
+
+fn written(args: &SiteAddArgs, facts: &ProbedFacts, partition: &SlurmPartition) -> String {
+    let processors = args.processors.unwrap_or(partition.processors).max(1);
+    let mut text = lines(args, Path::new(&facts.root), processors);
+    let memory = Bytes(partition.memory.0 / GB * GB);
+    if memory.0 > 0 {
+        let _ = writeln!(text, "memory = {}", memory.show());
+    }
+    if partition.gpus > 0 {
+        let _ = writeln!(text, "gpus = {}", partition.gpus);
+    }
+    // Otherwise the disk space that Slurm reports for its nodes.
+    let disk = Bytes(facts.free.0 / GB * GB);
+    if partition.disk.0 == 0 && disk.0 > 0 {
+        let _ = writeln!(text, "disk = {}", disk.show());
+    }
+    text
+}
+
+/// Adds a section to a file atomically.
+fn append(file: &Path, before: &str, section: &str) -> Result<(), CliError> {
+    let gap = match before {
+        "" => "",
+        text if text.ends_with('\n') => "\n",
+        _ => "\n\n",
+    };
+    let text = format!("{before}{gap}{section}");
+    Config::parse(file, &text).map_err(|error: ConfigError| CliError::from(error))?;
+    let directory = file
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let write = || -> std::io::Result<()> {
+        std::fs::create_dir_all(directory)?;
+        let old = std::fs::metadata(file);
+        let mode = old.map_or(PRIVATE, |old| old.permissions().mode() & 0o7777);
+        cospan_durable::replace_with_mode(file, text.as_bytes(), mode)
+    };
+    write().map_err(|error| CliError::file("write", file, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args() -> SiteAddArgs {
+        SiteAddArgs {
+            site: "alpha".to_owned(),
+            ssh: Some("login \"x\"".to_owned()),
+            ssh_config: None,
+            slurm_conf: None,
+            partition: Some("normal".to_owned()),
+            account: None,
+            qos: None,
+            root: None,
+            processors: None,
+            dry_run: false,
+        }
+    }
+
+    #[test]
+    fn what_was_in_the_file_stays_byte_for_byte() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("cospan.toml");
+        let before = "# mine\n[server]\nlisten = [\"127.0.0.1:1\"] # so";
+        std::fs::write(&file, before).unwrap();
+        let args = SiteAddArgs {
+            ssh: Some("login".to_owned()),
+            ..args()
+        };
+        append(
+            &file,
+            before,
+            &lines(&args, Path::new("/home/me/cospan"), 8),
+        )
+        .unwrap();
+        let after = std::fs::read_to_string(&file).unwrap();
+        assert!(after.starts_with(before), "{after}");
+        let site = &Config::load(&file).unwrap().config.site[0];
+        assert_eq!((site.ssh.as_deref(), site.processors), (Some("login"), 8));
+    }
+
+    #[test]
+    fn what_is_written_has_what_the_cluster_has_and_says_which_links_it_lacks() {
+        let partition = SlurmPartition {
+            name: "normal".to_owned(),
+            is_default: true,
+            is_up: true,
+            time_limit: String::new(),
+            nodes: 2,
+            processors: 64,
+            in_order: 32,
+            idle: 1,
+            memory: Bytes(9 * GB + 1),
+            gpus: 0,
+            disk: Bytes(0),
+        };
+        let root = "/home/me/cospan".to_owned();
+        let facts = ProbedFacts {
+            root,
+            free: Bytes(7 * GB + 5),
+            ..ProbedFacts::default()
+        };
+        let args = SiteAddArgs {
+            ssh: Some("login".to_owned()),
+            ..args()
+        };
+        let read = |text: &str| Config::parse(Path::new("x"), text).unwrap().config;
+        let text = written(&args, &facts, &partition);
+        let known = read(&text).site;
+        assert_eq!(known[0].processors, 64, "also what is drained now");
+        assert_eq!(
+            (known[0].memory, known[0].disk),
+            (Some(Bytes(9 * GB)), Some(Bytes(7 * GB)))
+        );
+        let counted = SlurmPartition {
+            disk: Bytes(GB),
+            ..partition.clone()
+        };
+        assert_eq!(read(&written(&args, &facts, &counted)).site[0].disk, None);
+        let second = SiteAddArgs {
+            site: "beta".to_owned(),
+            ..args
+        };
+        let links = links("beta", &known);
+        let facts = ProbedFacts {
+            root: "/home/me/beta".to_owned(),
+            ..facts
+        };
+        let all = [text, written(&second, &facts, &partition), links.concat()].join("\n");
+        let link = &read(&all).link[0];
+        assert_eq!(
+            (link.from.as_str(), link.to.as_str(), links.len()),
+            ("alpha", "beta", 1)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_a_section_is_refused_and_nothing_is_written() {
+        assert!(preliminary(&args()).is_err());
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("cospan.toml");
+        assert!(append(&file, "", "[[site]]\nname = \"x\"\n").is_err());
+        assert!(!file.exists());
+    }
+}

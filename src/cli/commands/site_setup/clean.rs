@@ -1,0 +1,281 @@
+//! `cospan site clean`
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, IsTerminal};
+
+use cospan_domain::ids::{AttemptTag, InstanceId, JobId};
+use cospan_domain::units::Bytes;
+use cospan_sites::port::Attempts;
+use cospan_sites::slurm_site::SlurmSite;
+use cospan_sites::slurm_site::cluster_remains::Remains;
+use serde::Serialize;
+
+use super::{SlurmSession, section, wait_for};
+use crate::cli::args_cluster::SiteCleanArgs;
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
+use crate::cli::print::note;
+
+/// The directories that were found, and what was done with them.
+#[derive(Debug, Default, Serialize)]
+struct Cleaned {
+    removed: usize,
+    removed_bytes: u64,
+    /// Number with a job in the queue.
+    live: usize,
+    /// Number of jobs that the server still works on.
+    needed: usize,
+    /// Number of other servers' directories.
+    foreign: usize,
+    /// The directories that could not be removed, with the reasons.
+    failed: Vec<String>,
+}
+
+/// Removes what attempts left at a site.
+pub(crate) fn run(context: &mut CommandContext, args: &SiteCleanArgs) -> Result<CliExit, CliError> {
+    let section = section(context, &args.site)?;
+    let needs = if args.needed_by_nobody {
+        KeptAttempts::Nobody
+    } else {
+        needs(context, &args.site)?
+    };
+    let cleaned = wait_for(async {
+        let cluster = SlurmSession::of(&section, section.root.clone())?;
+        let cleaned = clean(&cluster.site()?, &needs, args).await;
+        cluster.close().await;
+        cleaned
+    })?;
+    let Some(cleaned) = cleaned else {
+        note("nothing was removed");
+        return Ok(CliExit::Done);
+    };
+    context.out.answer(&cleaned, text)?;
+    Ok(if cleaned.failed.is_empty() {
+        CliExit::Done
+    } else {
+        CliExit::Usage
+    })
+}
+
+/// The attempts whose directories stay.
+#[derive(Debug)]
+enum KeptAttempts {
+    /// The user says that nobody needs any.
+    Nobody,
+    /// All of other servers, and of this server those of these jobs.
+    Server {
+        instance: InstanceId,
+        jobs: BTreeSet<JobId>,
+    },
+}
+
+impl KeptAttempts {
+    fn keep(&self, tag: &AttemptTag) -> bool {
+        match self {
+            KeptAttempts::Nobody => false,
+            KeptAttempts::Server { instance, jobs } => {
+                tag.instance == *instance && jobs.contains(&tag.job)
+            }
+        }
+    }
+
+    /// Returns true for another server's attempt: nobody here knows what that server needs.
+    fn is_foreign(&self, tag: &AttemptTag) -> bool {
+        matches!(self, KeptAttempts::Server { instance, .. } if tag.instance != *instance)
+    }
+}
+
+/// Asks the server which of all jobs' attempts it needs.
+fn needs(context: &CommandContext, site: &str) -> Result<KeptAttempts, CliError> {
+    let remedy = "start it, or name it with --server; if no server needs anything there any more, \
+                  say so with --needed-by-nobody";
+    let unknown = |why: String| {
+        let what = format!("nobody knows what is still needed at {site}: {why}");
+        CliError::usage(what, remedy)
+    };
+    let report = context
+        .client()
+        .and_then(|client| Ok(client.site_and_needs(site)?));
+    let told = report.map_err(|error| unknown(error.to_string()))?.needs;
+    let told = told.ok_or_else(|| unknown("the server is older than this program".into()))?;
+    let instance = told
+        .instance
+        .parse()
+        .map_err(|_| unknown("the server does not say who it is".into()))?;
+    Ok(KeptAttempts::Server {
+        instance,
+        jobs: told.jobs.into_iter().map(JobId).collect(),
+    })
+}
+
+/// Returns `None` if the user does not agree.
+async fn clean(
+    site: &SlurmSite,
+    needs: &KeptAttempts,
+    args: &SiteCleanArgs,
+) -> Result<Option<Cleaned>, CliError> {
+    let remains = site.remains().await.map_err(|error| {
+        let remedy = format!("see `cospan site check {}`", args.site);
+        CliError::usage(format!("{}: {error}", args.site), remedy)
+    })?;
+    let (live, over): (Vec<&Remains>, Vec<&Remains>) = remains.iter().partition(|one| one.is_live);
+    let (foreign, ours): (Vec<&Remains>, Vec<&Remains>) =
+        over.into_iter().partition(|one| needs.is_foreign(&one.tag));
+    let (needed, going): (Vec<&Remains>, Vec<&Remains>) =
+        ours.into_iter().partition(|one| needs.keep(&one.tag));
+    let mut cleaned = Cleaned {
+        live: live.len(),
+        needed: needed.len(),
+        foreign: foreign.len(),
+        ..Cleaned::default()
+    };
+    let bytes: u64 = going.iter().map(|one| one.bytes.0).sum();
+    if !going.is_empty() && !agreed(args, going.len(), Bytes(bytes))? {
+        return Ok(None);
+    }
+    for one in going {
+        match site.remove_attempt(one.tag).await {
+            Ok(()) => {
+                cleaned.removed += 1;
+                cleaned.removed_bytes += one.bytes.0;
+            }
+            Err(error) => cleaned.failed.push(format!("{}: {error}", one.tag)),
+        }
+    }
+    Ok(Some(cleaned))
+}
+
+fn agreed(args: &SiteCleanArgs, count: usize, bytes: Bytes) -> Result<bool, CliError> {
+    let what = format!("{} at {}, {bytes},", directories(count), args.site);
+    if args.yes {
+        return Ok(true);
+    }
+    if !std::io::stdin().is_terminal() {
+        return Err(CliError::usage(
+            format!("{what} would be removed"),
+            "say so with --yes",
+        ));
+    }
+    note(&format!(
+        "{what} would be removed, with what is in them. Remove them? [y/N]"
+    ));
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn directories(count: usize) -> String {
+    match count {
+        1 => "the directory of 1 attempt".to_owned(),
+        _ => format!("the directories of {count} attempts"),
+    }
+}
+
+fn text(cleaned: &Cleaned) -> String {
+    let bytes = Bytes(cleaned.removed_bytes);
+    let mut text = format!("removed {}, {bytes}\n", directories(cleaned.removed));
+    for (count, why) in [
+        (
+            cleaned.live,
+            "more with a job in Slurm's queue: not touched",
+        ),
+        (
+            cleaned.needed,
+            "more of jobs that are not finished: not touched",
+        ),
+        (
+            cleaned.foreign,
+            "more of other servers, or of this one before its store was imported: not touched",
+        ),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("{count} {why}\n"));
+        }
+    }
+    cleaned
+        .failed
+        .iter()
+        .for_each(|why| text.push_str(&format!("not removed: {why}\n")));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use async_trait::async_trait;
+    use cospan_domain::resources::Resources;
+    use cospan_sites::exec::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, Work};
+    use cospan_sites::slurm_site::SlurmConfig;
+
+    use super::*;
+
+    /// A cluster on which attempts left something; keeps what was removed.
+    #[derive(Debug, Default)]
+    struct ClusterRemains(Mutex<Vec<String>>);
+
+    #[async_trait]
+    impl Exec for ClusterRemains {
+        async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
+            let Work::Script { words, .. } = &command.work else {
+                unreachable!()
+            };
+            let words: Vec<&str> = words[3..]
+                .iter()
+                .map(|word| word.to_str().unwrap())
+                .collect();
+            let mut answer = String::new();
+            match words[0] {
+                "remains" => {
+                    for tag in ["aaaaaaaa-1-0-1", "aaaaaaaa-2-0-1", "bbbbbbbb-2-0-1"] {
+                        answer += &format!("takes 4\tattempts/c{tag}\n");
+                    }
+                }
+                "remove" => self.0.lock().unwrap().push(words[1].to_owned()),
+                verb => unreachable!("{verb}"),
+            }
+            let stdout = (answer + "done\n").into_bytes();
+            Ok(CommandOutput {
+                ended: CommandExit::Code(0),
+                stdout,
+                stderr: Vec::new(),
+            })
+        }
+    }
+
+    fn cleaned(needs: &KeptAttempts) -> (Cleaned, Vec<String>) {
+        let left = Arc::new(ClusterRemains::default());
+        let name = "there".parse().unwrap();
+        let all = Resources::processors(1);
+        let config = SlurmConfig::new(name, "/root".into(), all, Vec::new());
+        let site = SlurmSite::remote(config, left.clone()).unwrap();
+        let args = SiteCleanArgs {
+            site: "there".into(),
+            yes: true,
+            needed_by_nobody: false,
+        };
+        let cleaned = wait_for(clean(&site, needs, &args)).unwrap().unwrap();
+        let removed = left.0.lock().unwrap().clone();
+        (cleaned, removed)
+    }
+
+    #[test]
+    fn what_any_job_of_the_server_needs_or_another_server_left_stays() {
+        let jobs = [JobId(1)].into();
+        let needs = KeptAttempts::Server {
+            instance: "aaaaaaaa".parse().unwrap(),
+            jobs,
+        };
+        let (cleaned, removed) = cleaned(&needs);
+        assert_eq!(removed, ["caaaaaaaa-2-0-1"]);
+        assert_eq!(
+            (cleaned.removed, cleaned.needed, cleaned.foreign),
+            (1, 1, 1)
+        );
+    }
+
+    #[test]
+    fn all_of_it_goes_if_nobody_needs_it() {
+        assert_eq!(cleaned(&KeptAttempts::Nobody).1.len(), 3);
+    }
+}

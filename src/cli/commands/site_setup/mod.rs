@@ -1,0 +1,153 @@
+//! `cospan site add`, `site check` and `site clean`: they examine a cluster themselves, as the
+//! server would, and need no server.
+
+pub(crate) mod add;
+pub(crate) mod check;
+pub(crate) mod clean;
+
+use std::path::PathBuf;
+
+use cospan_sites::port::SiteError;
+use cospan_sites::slurm_site::cluster_check::{Probed, probe};
+use cospan_sites::slurm_site::findings::{Finding, FindingVerdict};
+use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
+use tempfile::TempDir;
+
+use super::doctor::{CheckVerdict, DoctorCheck};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
+use crate::cluster_config::{self, ClusterWay};
+use crate::config::OptionValue;
+use crate::config::sections::{Site, SiteKind};
+
+/// A cluster under Slurm, and the way there, for the duration of one command.
+struct SlurmSession {
+    config: SlurmConfig,
+    way: ClusterWay,
+    /// The directory of the connection's socket.
+    _place: TempDir,
+}
+
+impl SlurmSession {
+    fn of(section: &Site, root: PathBuf) -> Result<Self, CliError> {
+        let place = tempfile::Builder::new().prefix("cospan-").tempdir();
+        let place = place.map_err(|error| {
+            CliError::usage(format!("no temporary directory: {error}"), "set TMPDIR")
+        })?;
+        let way = cluster_config::way(section, &place.path().join("ssh"))
+            .map_err(|error: SiteError| CliError::usage(error.to_string(), "correct the site"))?;
+        // These commands copy nothing.
+        let config = cluster_config::slurm(section, root, vec!["/bin/false".into()]);
+        Ok(Self {
+            config,
+            way,
+            _place: place,
+        })
+    }
+
+    /// Probes the cluster. If it is not reached, that is a finding, too.
+    async fn probe(&self, trial: bool) -> Probed {
+        let probed = probe(&self.config, self.way.exec(), trial).await;
+        match probed {
+            Ok(probed) => probed,
+            Err(error) => {
+                let (found, advice) = self.unreached(&error).await;
+                let verdict = FindingVerdict::Bad;
+                Probed {
+                    findings: vec![Finding {
+                        what: "login",
+                        verdict,
+                        found,
+                        advice,
+                    }],
+                    ..Probed::default()
+                }
+            }
+        }
+    }
+
+    async fn unreached(&self, error: &SiteError) -> (String, String) {
+        let trouble = match &self.way {
+            ClusterWay::Ssh(exec) => exec.trouble().await,
+            ClusterWay::Here(_) => None,
+        };
+        trouble.unwrap_or_else(|| {
+            let said = error.to_string();
+            let advice = cospan_sites::slurm_site::findings::advice(&said).to_owned();
+            (said, advice)
+        })
+    }
+
+    fn site(&self) -> Result<SlurmSite, CliError> {
+        let config = self.config.clone();
+        let exec = self.way.exec();
+        let made = match self.way {
+            ClusterWay::Here(_) => SlurmSite::new(config, exec),
+            ClusterWay::Ssh(_) => SlurmSite::remote(config, exec),
+        };
+        made.map_err(|error| CliError::usage(error.to_string(), "correct the site"))
+    }
+
+    async fn close(self) {
+        if let ClusterWay::Ssh(exec) = &self.way {
+            exec.close().await;
+        }
+    }
+}
+
+/// Returns the section of a site under Slurm.
+fn section(context: &CommandContext, name: &str) -> Result<Site, CliError> {
+    let located = context.config()?;
+    let sites = &located.loaded.config.site;
+    let Some(site) = sites.iter().find(|site| site.name.as_str() == name) else {
+        let names: Vec<&str> = sites.iter().map(|site| site.name.as_str()).collect();
+        let remedy = match names.len() {
+            0 => "add it with `cospan site add`, or name a configuration with --config".to_owned(),
+            _ => format!("the configuration names {}", names.join(", ")),
+        };
+        return Err(CliError::usage(
+            format!("there is no site {name:?}"),
+            remedy,
+        ));
+    };
+    if site.kind != SiteKind::Slurm {
+        let what = format!("site {name} is of the kind {}", site.kind.show());
+        return Err(CliError::usage(
+            what,
+            "this looks at sites of the kind \"slurm\"",
+        ));
+    }
+    Ok(site.clone())
+}
+
+/// Converts findings into checks, and returns the exit code.
+fn judged(findings: &[Finding]) -> (Vec<DoctorCheck>, CliExit) {
+    let is_bad = findings
+        .iter()
+        .any(|finding| finding.verdict == FindingVerdict::Bad);
+    (
+        findings
+            .iter()
+            .map(|finding: &Finding| DoctorCheck {
+                what: finding.what,
+                verdict: match finding.verdict {
+                    FindingVerdict::Good => CheckVerdict::Good,
+                    FindingVerdict::Odd => CheckVerdict::Odd,
+                    FindingVerdict::Bad => CheckVerdict::Bad,
+                },
+                found: finding.found.clone(),
+                remedy: (!finding.advice.is_empty()).then(|| finding.advice.clone()),
+            })
+            .collect(),
+        if is_bad {
+            CliExit::Usage
+        } else {
+            CliExit::Done
+        },
+    )
+}
+
+/// Runs a future that uses the network, to its end.
+fn wait_for<T>(work: impl Future<Output = T>) -> T {
+    actix_web::rt::System::new().block_on(work)
+}

@@ -1,0 +1,160 @@
+//! Files of this machine that jobs name: they are sent to the server, and then named as it knows
+//! them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cospan_domain::ids::{LogicalName, RelPath, SiteName};
+
+use crate::api::v1::JobDocument;
+use crate::api::v1::document::{
+    ComponentDocument, ExecutableDocument, FileDocument, InputDocument,
+};
+use crate::cli::commands::upload::{UploadWish, upload};
+use crate::cli::exit::CliError;
+use crate::cli::print::{note, warning_word};
+use crate::client::Client;
+
+/// Sends the files that jobs name, each once.
+pub(super) struct Bringer<'c> {
+    client: &'c Client,
+    sent: BTreeMap<(PathBuf, Option<SiteName>), LogicalName>,
+}
+
+impl<'c> Bringer<'c> {
+    pub(super) fn new(client: &'c Client) -> Self {
+        Self {
+            client,
+            sent: BTreeMap::new(),
+        }
+    }
+
+    /// Sends the files that a job names, relative to the folder of its job file.
+    pub(super) fn bring(&mut self, job: &mut JobDocument, folder: &Path) -> Result<(), CliError> {
+        job.component
+            .iter_mut()
+            .try_for_each(|component| self.component(component, folder))
+    }
+
+    fn component(
+        &mut self,
+        component: &mut ComponentDocument,
+        folder: &Path,
+    ) -> Result<(), CliError> {
+        let site = component.site.clone();
+        for input in &mut component.input {
+            self.input(input, site.as_ref(), folder)?;
+        }
+        let input = &component.input;
+        self.executable(&mut component.executable, site.as_ref(), (folder, input))?;
+        let at = component.at.values_mut().map(|change| (None, change));
+        let restarted = component
+            .restart
+            .iter_mut()
+            .map(|change| (site.as_ref(), change));
+        for (site, change) in at.chain(restarted) {
+            if let Some(executable) = &mut change.executable {
+                self.executable(executable, site, (folder, input))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn executable(
+        &mut self,
+        executable: &mut ExecutableDocument,
+        site: Option<&SiteName>,
+        (folder, input): (&Path, &[InputDocument]),
+    ) -> Result<(), CliError> {
+        let path = match &*executable {
+            ExecutableDocument::AtSite(path) if is_here(path, folder, input) => path.clone(),
+            ExecutableDocument::AtSite(path) if is_nowhere(path, folder, input) => {
+                let at = folder.join(&**path).display().to_string();
+                note(&format!(
+                    "{}: there is no file {at} on this machine; {path} must be in the work \
+                     directory at the site",
+                    warning_word()
+                ));
+                return Ok(());
+            }
+            ExecutableDocument::Staged(FileDocument {
+                upload: Some(path), ..
+            }) => path.clone(),
+            _ => return Ok(()),
+        };
+        let name = self.send(&path, site, folder)?;
+        let file = FileDocument {
+            file: Some(name),
+            upload: None,
+            digest: None,
+            size_bytes: None,
+        };
+        *executable = ExecutableDocument::Staged(file);
+        Ok(())
+    }
+
+    fn input(
+        &mut self,
+        input: &mut InputDocument,
+        site: Option<&SiteName>,
+        folder: &Path,
+    ) -> Result<(), CliError> {
+        let Some(path) = input.upload.take() else {
+            return Ok(());
+        };
+        let own = Path::new(&*path).file_name().and_then(|name| name.to_str());
+        if input.path.is_none() {
+            input.path = own.and_then(|name| RelPath::new(name).ok());
+        }
+        input.file = Some(self.send(&path, site, folder)?);
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        path: &Arc<str>,
+        site: Option<&SiteName>,
+        folder: &Path,
+    ) -> Result<LogicalName, CliError> {
+        // Without the `.` of `./mesh.nc`, as people would write it.
+        let key = (folder.join(&**path).components().collect(), site.cloned());
+        if let Some(name) = self.sent.get(&key) {
+            return Ok(name.clone());
+        }
+        let wish = UploadWish {
+            site: key.1.clone(),
+            ..UploadWish::default()
+        };
+        let name = upload(self.client, &key.0, &wish)?;
+        self.sent.insert(key, name.clone());
+        Ok(name)
+    }
+}
+
+/// Returns true for a relative path of a file beside the job file, unless an input will be there. A
+/// bare name is looked up at the site.
+fn is_here(path: &str, folder: &Path, input: &[InputDocument]) -> bool {
+    is_relative(path) && folder.join(path).is_file() && !lies_there(path, input)
+}
+
+/// Returns true for a relative path where no file is known, neither here nor among the input, of
+/// which a directory may contain it.
+fn is_nowhere(path: &str, folder: &Path, input: &[InputDocument]) -> bool {
+    let brought = Path::new(path).ancestors().filter_map(Path::to_str);
+    let is_brought = brought.into_iter().any(|above| lies_there(above, input));
+    is_relative(path) && !folder.join(path).exists() && !is_brought
+}
+
+fn is_relative(path: &str) -> bool {
+    path.contains('/') && !path.starts_with('/')
+}
+
+fn lies_there(path: &str, input: &[InputDocument]) -> bool {
+    let below = path.strip_prefix("./").unwrap_or(path);
+    input.iter().any(|input| match (&input.path, &input.file) {
+        (Some(at), _) => at.as_str() == below,
+        (None, Some(name)) => name.as_str().rsplit('/').next() == Some(below),
+        (None, None) => false,
+    })
+}

@@ -1,0 +1,157 @@
+//! `cospan map`: draws the virtual map of a job, for people who would rather look than read.
+
+mod terminal;
+
+use std::fs;
+
+use crate::api::v1::explain::{BidReport, ExplainReport};
+use crate::cli::args_job::MapArgs;
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
+use crate::cli::print::{columns, line};
+use crate::simulate::report::{MapPoint, virtual_map};
+
+/// Draws the sites as a job sees them.
+pub(crate) fn run(context: &mut CommandContext, args: &MapArgs) -> Result<CliExit, CliError> {
+    let client = context.client()?;
+    let report = super::explain::whole(&client, context.resolve_one(&client, &args.id)?)?;
+    if report.bids.is_empty() {
+        let policy = report.policy.as_deref().unwrap_or("none");
+        return Err(CliError::usage(
+            format!(
+                "job {} has no map: sites bid under mrs, its policy is {policy}",
+                report.job
+            ),
+            "set `policy = \"mrs\"` in the job file; `cospan explain` tells of any job",
+        ));
+    }
+    if let Some(file) = &args.svg {
+        let figure = virtual_map(&title(&report), &note(&report), &points(&report));
+        let written = fs::write(file, figure.standalone());
+        written.map_err(|error| CliError::file("write", file, &error))?;
+    }
+    context.out.answer(&report.bids, |bids| {
+        let by = by(&report);
+        let plot = terminal::plot(&points(&report));
+        format!("{}\n{by}\n{plot}\n{}", title(&report), table(bids))
+    })?;
+    Ok(CliExit::Done)
+}
+
+fn title(report: &ExplainReport) -> String {
+    format!(
+        "The virtual map of job {}, with sites as they are now",
+        report.job
+    )
+}
+
+/// Formats the basis of the bids, as a line.
+pub(super) fn by(report: &ExplainReport) -> String {
+    report
+        .bids_by
+        .as_ref()
+        .map(|by| line(&format!("Bids: {by}.")))
+        .unwrap_or_default()
+}
+
+/// Names the sites that are on no map.
+fn note(report: &ExplainReport) -> String {
+    let declined = report.bids.iter().filter(|bid| bid.at.is_none());
+    let names: Vec<&str> = declined.map(|bid| bid.site.as_str()).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        names => format!("Not on it, since they do not bid: {}.", names.join(", ")),
+    }
+}
+
+fn points(report: &ExplainReport) -> Vec<MapPoint> {
+    let is_chosen = |site: &str| {
+        let mut chosen = report.verdicts.iter().filter(|verdict| verdict.chosen);
+        chosen.any(|verdict| verdict.site.as_deref() == Some(site))
+    };
+    report
+        .bids
+        .iter()
+        .filter_map(|bid: &BidReport| {
+            let at = bid.at.as_ref()?;
+            Some(MapPoint {
+                name: bid.site.clone(),
+                x: at.x,
+                y: at.y,
+                is_chosen: is_chosen(&bid.site),
+                tip: format!("{}: distance {:.3}{}", bid.site, at.distance, nearer(bid)),
+            })
+        })
+        .collect()
+}
+
+fn nearer(bid: &BidReport) -> String {
+    let nearer = bid.at.as_ref().and_then(|at| at.nearer.as_ref());
+    nearer
+        .map(|nearer| format!("; nearer with {nearer}"))
+        .unwrap_or_default()
+}
+
+/// Formats each site with its position on the map, the nearest first.
+pub(super) fn table(bids: &[BidReport]) -> String {
+    let mut sorted: Vec<&BidReport> = bids.iter().collect();
+    let far = |bid: &BidReport| bid.at.as_ref().map_or(f64::INFINITY, |at| at.distance);
+    sorted.sort_by(|a, b| far(a).total_cmp(&far(b)).then_with(|| a.site.cmp(&b.site)));
+    let rows: Vec<Vec<String>> = sorted.into_iter().map(row).collect();
+    let head = ["SITE", "DISTANCE", "X", "Y", "INDICES", "NEARER WITH"];
+    columns(&head, &rows) + &without_gflops(bids)
+}
+
+/// Names the sites that bid although the configuration has no GFLOPS for them.
+fn without_gflops(bids: &[BidReport]) -> String {
+    let lacking = bids
+        .iter()
+        .filter(|bid| bid.at.is_some() && bid.lacks_gflops);
+    let names: Vec<&str> = lacking.map(|bid| bid.site.as_str()).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        names => format!(
+            "without GFLOPS figures (gflops_per_processor), so that compute counts processors \
+             alone: {}\n",
+            names.join(", ")
+        ),
+    }
+}
+
+fn row(bid: &BidReport) -> Vec<String> {
+    let number = |value: f64| format!("{value:.3}");
+    match &bid.at {
+        Some(at) => {
+            let indices = at
+                .indices
+                .iter()
+                .map(|(name, index)| format!("{name} {index:.3}"));
+            let indices = indices.collect::<Vec<_>>().join(", ");
+            let nearer = at.nearer.clone().unwrap_or_else(|| "-".into());
+            vec![
+                bid.site.clone(),
+                number(at.distance),
+                number(at.x),
+                number(at.y),
+                indices,
+                nearer,
+            ]
+        }
+        None => {
+            let why = bid.declined.clone().unwrap_or_default();
+            let dash = || "-".to_owned();
+            vec![
+                bid.site.clone(),
+                dash(),
+                dash(),
+                dash(),
+                format!("does not bid: {why}"),
+                dash(),
+            ]
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "virtual_map/tests.rs"]
+mod tests;

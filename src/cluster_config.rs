@@ -1,0 +1,146 @@
+//! The clusters of the configuration: the settings of their adapters, and the way to each cluster.
+
+use std::ffi::OsString;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cospan_sites::exec::Exec;
+use cospan_sites::exec::child::ChildExec;
+use cospan_sites::exec::ssh::{SshConfig, SshExec};
+use cospan_sites::port::SiteError;
+use cospan_sites::slurm_site::SlurmConfig;
+
+use crate::config::sections::{Site as Section, SiteAcquisition};
+
+/// Longest time to log in.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Longest directory path in which the socket of a connection fits.
+const DIRECTORY_MAX: usize = 60;
+
+/// Longest site name that also serves as a name of a socket.
+const NAME_MAX: usize = 24;
+
+/// The way to a cluster.
+pub(crate) enum ClusterWay {
+    /// The commands of the cluster work on this machine.
+    Here(Arc<ChildExec>),
+    /// The cluster is reached over a network.
+    Ssh(Arc<SshExec>),
+}
+
+impl ClusterWay {
+    /// Returns the executor of commands there.
+    pub(crate) fn exec(&self) -> Arc<dyn Exec> {
+        match self {
+            ClusterWay::Here(exec) => exec.clone(),
+            ClusterWay::Ssh(exec) => exec.clone(),
+        }
+    }
+}
+
+/// Converts the section of a Slurm cluster into the settings of its adapter.
+pub(crate) fn slurm(section: &Section, root: PathBuf, agent: Vec<OsString>) -> SlurmConfig {
+    let mut slurm = SlurmConfig::new(section.name.clone(), root, section.total(), agent);
+    slurm.labels = section.labels.clone();
+    slurm.slurm_conf = section.slurm_conf.clone();
+    slurm.partition = section.partition.clone();
+    slurm.account = section.account.clone();
+    slurm.qos = section.qos.clone();
+    slurm.constraint = section.constraint.clone();
+    slurm.reservation = section.reservation.clone();
+    slurm.reservations = section.grants();
+    slurm.queues = section.has_queue();
+    slurm.queues_only = section.acquisition == SiteAcquisition::Queued;
+    slurm
+}
+
+/// Returns the host and directory of a site, which identify it: a site with others is another site.
+pub(crate) fn place(section: &Section) -> String {
+    let root = section.root.display();
+    match &section.ssh {
+        Some(host) => format!("{host}:{root}"),
+        None => root.to_string(),
+    }
+}
+
+/// Returns the way to a site; `socket` is the path of the connection's socket.
+///
+/// # Errors
+///
+/// The host or the socket cannot be used.
+pub(crate) fn way(section: &Section, socket: &Path) -> Result<ClusterWay, SiteError> {
+    Ok(match section.ssh {
+        Some(_) => ClusterWay::Ssh(ssh(section, socket)?),
+        None => ClusterWay::Here(Arc::new(ChildExec::of_this_process())),
+    })
+}
+
+/// Returns the way to a site that is reached over SSH.
+///
+/// # Errors
+/// As for [`way`].
+pub(crate) fn ssh(section: &Section, socket: &Path) -> Result<Arc<SshExec>, SiteError> {
+    let ssh = SshConfig {
+        host: section.ssh.clone().unwrap_or_default(),
+        config: section.ssh_config.clone(),
+        socket: socket.to_owned(),
+        wanted: "sbatch",
+        patience: PATIENCE,
+    };
+    SshExec::new(ssh).map(Arc::new).map_err(SiteError::Refused)
+}
+
+/// Returns the path of the socket of a site's connection, for a server with this data directory.
+/// Nobody else may access its directory, and the path must be short.
+///
+/// # Errors
+///
+/// The directory cannot be used, with the reason.
+pub(crate) fn socket(data: &Path, section: &Section) -> Result<PathBuf, SiteError> {
+    let name = section.name.as_str();
+    let name = if name.len() <= NAME_MAX {
+        name.to_owned()
+    } else {
+        short(name)
+    };
+    let within = std::path::absolute(data)
+        .unwrap_or_else(|_| data.to_owned())
+        .join("ssh");
+    let directory = if within.as_os_str().len() <= DIRECTORY_MAX {
+        within
+    } else {
+        let path = within.to_string_lossy();
+        std::env::temp_dir().join(format!("cospan-ssh-{}", short(&path)))
+    };
+    let refused = |why: String| {
+        Err(SiteError::Refused(format!(
+            "{} cannot have the socket of a connection: {why}",
+            directory.display()
+        )))
+    };
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory);
+    if let Err(error) = made {
+        return refused(error.to_string());
+    }
+    match std::fs::symlink_metadata(&directory) {
+        Ok(meta) if !meta.is_dir() => refused("it is no directory".to_owned()),
+        Ok(meta) if meta.uid() != rustix::process::geteuid().as_raw() => {
+            refused("it belongs to somebody else".to_owned())
+        }
+        Ok(meta) if meta.permissions().mode() & 0o077 != 0 => {
+            refused("others may go there; take their rights away (chmod 700)".to_owned())
+        }
+        Ok(_) => Ok(directory.join(name)),
+        Err(error) => refused(error.to_string()),
+    }
+}
+
+fn short(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex()[..12].to_owned()
+}

@@ -1,0 +1,257 @@
+//! The control plane as the HTTP edge needs it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use actix_web::web::Bytes;
+use async_trait::async_trait;
+use cospan_actors::api::{
+    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, StartsToCompute, Submission, View,
+};
+use cospan_domain::ids::{
+    Attempt, ComponentIndex, JobId, KeyName, LogicalName, RelPath, Seq, SiteName,
+};
+use cospan_domain::job::job_event::JobEvent;
+use cospan_domain::job::job_state::Job;
+use cospan_domain::queue::QueueStanding;
+use cospan_domain::reservation::{EqualParts, StartWindow};
+use cospan_domain::units::DurationMs;
+use cospan_sites::files::tree_pieces::Listing;
+use cospan_sites::port::UploadStep;
+use futures_util::Stream;
+
+use crate::api::v1::explain::ExplainReport;
+use crate::api::v1::file::{FilePage, FileReport};
+use crate::api::v1::ranking::RankingReport;
+use crate::api::v1::site::{LinkReport, NeedsReport, SiteList};
+use crate::api::v1::stderr_tail::LastWordsReport;
+use crate::api::v1::store::StoreReport;
+use crate::chaos::Rehearsals;
+
+/// The control plane as the edge sees it. Calls without `async` read memory and return at once,
+/// except `preview`, `would_accept` and `explain`.
+#[async_trait]
+pub trait Backend: Send + Sync + 'static {
+    /// Carries out a command, durably, or gives the reason why not.
+    async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal>;
+
+    /// Previews a submission with this key: refuses it with every reason that would refuse it, else
+    /// reports where it would go, with at most about `rows` verdicts. The computing time grows with
+    /// the job.
+    fn preview(
+        &self,
+        by: &KeyName,
+        submission: Submission,
+        rows: usize,
+    ) -> Result<ExplainReport, ApiRefusal>;
+
+    /// Refuses a submission with this key for every reason for which it would be refused.
+    fn would_accept(&self, by: &KeyName, submission: Submission) -> Result<(), ApiRefusal>;
+
+    /// Ranks the sites that may grant the submission's reservations, if it has preferences.
+    async fn rankings(&self, _by: &KeyName, _submission: Submission) -> Vec<RankingReport> {
+        Vec::new()
+    }
+
+    /// Asks the sites for fresh reports, unless they have just been asked: a user is looking at
+    /// them.
+    fn look_at_sites(&self) {}
+
+    /// The warning for the user of a job that was just accepted: the reason why it cannot start as
+    /// things are.
+    fn warning(&self, _id: JobId) -> Option<String> {
+        None
+    }
+
+    /// The committed state.
+    fn view(&self) -> Arc<View>;
+
+    /// Lists logical files by name: after a name and at a site, if given, and only those that were
+    /// registered by a key for which `shows` holds.
+    fn files(
+        &self,
+        after: Option<&LogicalName>,
+        site: Option<&SiteName>,
+        shows: &dyn Fn(&KeyName) -> bool,
+        limit: usize,
+    ) -> FilePage;
+
+    fn file_owner(&self, name: &LogicalName) -> Option<KeyName>;
+
+    fn file(&self, name: &LogicalName) -> Option<FileReport>;
+
+    fn sites(&self) -> SiteList;
+
+    /// Lists the links that bring files to a site, by their origin.
+    fn links_to(&self, site: &SiteName) -> Vec<LinkReport>;
+
+    /// Lists the jobs whose attempts at sites are still needed.
+    fn needs(&self) -> NeedsReport;
+
+    /// Computes the times at which parts could start within a window, at one site or at all. Sites
+    /// are asked.
+    async fn startable(
+        &self,
+        site: Option<&SiteName>,
+        parts: &EqualParts,
+        window: StartWindow,
+    ) -> StartsToCompute;
+
+    /// Asks a site for its free slots from now on, for this long.
+    async fn free_later(&self, site: &SiteName, within: DurationMs) -> FreeLater;
+
+    fn store(&self) -> StoreReport;
+
+    /// Finds a job, archived or not.
+    async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal>;
+
+    /// The history of a job, oldest event first; `None` if there is no such job.
+    async fn history(&self, id: JobId) -> Result<Option<JobHistory>, ApiRefusal>;
+
+    /// Collects the facts that explaining a page of a job needs from others; `None` if there is no
+    /// such job. Facts that only a first page shows are not collected for later pages.
+    async fn ask_about(&self, id: JobId, page: ExplainPage)
+    -> Result<Option<JobFacts>, ApiRefusal>;
+
+    /// Explains why a job waits or was placed where it is. The computing time grows with the job.
+    fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal>;
+
+    /// Reads a piece of the output or of a file of a component.
+    async fn read(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal>;
+
+    /// Lists what lies below a directory that an attempt left at this path; `None` if it is no
+    /// directory.
+    async fn list(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal>;
+
+    /// Takes one step of bringing a user's file to a site.
+    async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal>;
+
+    /// Exports the whole store, piece by piece, in the format of `store import`.
+    async fn export(&self) -> Result<Pieces, ApiRefusal>;
+
+    /// Subscribes to committed changes from now on. A change must be in [`Backend::view`] before it
+    /// is sent here.
+    fn subscribe(&self) -> Changes;
+
+    /// Faults that are injected on purpose.
+    fn rehearsals(&self) -> &Rehearsals;
+
+    /// Returns `Ok` if work can be accepted, else the reason why not.
+    fn readiness(&self) -> Result<(), String>;
+
+    /// The reason why the server only reads its store, if it does.
+    fn read_only(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// A job to explain, with the facts that were collected for it.
+#[derive(Debug, Clone)]
+pub struct JobFacts {
+    pub job: Arc<Job>,
+    /// The job's position in its queue.
+    pub standing: Option<QueueStanding>,
+    /// The last lines that its failed components printed.
+    pub last_words: Vec<LastWordsReport>,
+}
+
+/// The components that an explanation covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExplainPage {
+    /// Components to skip.
+    pub after: usize,
+    /// Most components.
+    pub limit: usize,
+    /// Bound on the verdicts of all its components together, roughly.
+    pub rows: usize,
+}
+
+impl ExplainPage {
+    /// Verdicts on a page: about a megabyte.
+    pub const ROWS: usize = 5_000;
+    /// The first page, with as many components as it has room for.
+    pub const FIRST: Self = Self {
+        after: 0,
+        limit: usize::MAX,
+        rows: Self::ROWS,
+    };
+}
+
+/// The kept history of a job.
+#[derive(Debug, Clone, Default)]
+pub struct JobHistory {
+    /// The events, oldest first.
+    pub events: Vec<JobEvent>,
+    /// True if older events were dropped.
+    pub shortened: bool,
+}
+
+/// A request for a piece of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadOrder {
+    /// The job as it was when the file was requested.
+    pub job: Arc<Job>,
+    pub component: ComponentIndex,
+    pub attempt: Attempt,
+    pub file: WantedFile,
+    /// Position of the first byte.
+    pub offset: u64,
+    /// Most bytes.
+    pub limit: u32,
+}
+
+/// A request to list a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListOrder {
+    pub job: Arc<Job>,
+    pub component: ComponentIndex,
+    pub attempt: Attempt,
+    /// Path of the directory below the work directory.
+    pub path: RelPath,
+}
+
+/// A file of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WantedFile {
+    /// The standard output.
+    Stdout,
+    /// The standard error.
+    Stderr,
+    /// An output, by its path below the work directory.
+    Output(RelPath),
+}
+
+/// A piece of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServedPiece {
+    pub bytes: Bytes,
+    /// Present size of the whole file.
+    pub size: u64,
+}
+
+/// Pieces of a stream; after an error nothing follows.
+pub type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
+
+/// A committed change to a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobChange {
+    /// The position in the journal.
+    pub seq: Seq,
+    pub job: JobId,
+    pub owner: KeyName,
+    /// True if this change accepted the job.
+    pub submitted: bool,
+    /// The events of the change.
+    pub events: Vec<JobEvent>,
+}
+
+/// An item of a subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FollowedChange {
+    Change(JobChange),
+    /// Changes were lost, because the follower was too slow.
+    Lost,
+}
+
+/// Committed changes, in the order of the journal.
+pub type Changes = Pin<Box<dyn Stream<Item = FollowedChange> + Send>>;

@@ -1,0 +1,296 @@
+//! Commands about one job or many.
+
+use actix_web::web::{Data, Path, Payload};
+use actix_web::{HttpRequest, HttpResponse, delete, post};
+use cospan_actors::api::command::{ApiRequest, JobOutcome};
+use cospan_actors::api::{ApiAnswer, ApiCommand, View};
+use cospan_domain::ids::{JobId, KeyName};
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use super::body;
+use super::failure::{HandlerResult, HttpFailure};
+use super::jobs::Filter;
+use super::middleware::{self, Caller};
+use super::query;
+use super::state::Edge;
+use crate::api::v1::commands::{JobSelection, OrderReport, OutcomeName, OutcomeReport};
+use crate::api::v1::problem::Code;
+use crate::keys::Role;
+
+/// Most jobs named in one command.
+const MAX_IDS: usize = 10_000;
+/// Jobs that one command by selection reaches; then it continues with `next`.
+const BATCH: usize = 1000;
+/// Jobs examined for one command by selection.
+const MAX_SCAN: usize = 100_000;
+
+fn bad(detail: impl Into<String>) -> HttpFailure {
+    HttpFailure::new(Code::BadSelection, detail)
+}
+
+/// Selects the jobs that are meant, and the place to continue.
+fn select(
+    edge: &Edge,
+    caller: &Caller,
+    selection: &JobSelection,
+) -> Result<(Vec<JobId>, Option<u64>), HttpFailure> {
+    let filtered = selection.site.is_some()
+        || selection.state.is_some()
+        || selection.owner.is_some()
+        || selection.group.is_some()
+        || selection.after.is_some();
+    match (selection.ids.is_empty(), selection.all) {
+        (true, false) => Err(bad(
+            "name jobs in `ids`, or say `all` (with `site`, `state`, `owner`, `group`)",
+        )),
+        (false, true) => Err(bad("`ids` and `all` exclude each other")),
+        (false, false) if filtered => Err(bad("`ids` cannot be narrowed down; use `all`")),
+        (false, false) if selection.ids.len() > MAX_IDS => {
+            Err(bad(format!("at most {MAX_IDS} jobs can be named at once")))
+        }
+        (false, false) => {
+            let mut seen = BTreeSet::new();
+            let ids = selection.ids.iter().map(|id| JobId(*id));
+            Ok((ids.filter(|id| seen.insert(*id)).collect(), None))
+        }
+        (true, true) => scan(edge, caller, selection),
+    }
+}
+
+fn scan(
+    edge: &Edge,
+    caller: &Caller,
+    selection: &JobSelection,
+) -> Result<(Vec<JobId>, Option<u64>), HttpFailure> {
+    let filter = Filter {
+        state: selection.state,
+        owner: selection.owner.clone(),
+        site: selection.site.clone(),
+        group: selection.group.map(JobId),
+        ..Filter::all(caller.clone())
+    };
+    let filter = filter.of_known_site(edge)?;
+    let view = edge.backend.view();
+    let begin = selection
+        .after
+        .map_or(Bound::Unbounded, |id| Bound::Excluded(JobId(id)));
+    let mut ids = Vec::new();
+    let mut last = None;
+    for (scanned, (id, job)) in view.jobs.range((begin, Bound::Unbounded)).enumerate() {
+        if ids.len() == BATCH || scanned == MAX_SCAN {
+            return Ok((ids, last));
+        }
+        last = Some(id.0);
+        if !job.is_final() && filter.lets_through(job) {
+            ids.push(*id);
+        }
+    }
+    Ok((ids, None))
+}
+
+fn outcome(id: JobId, outcome: JobOutcome) -> OutcomeReport {
+    let (outcome, detail) = match outcome {
+        JobOutcome::Done => (OutcomeName::Done, None),
+        JobOutcome::Waits(why) => (OutcomeName::Done, Some(why)),
+        JobOutcome::Unchanged(why) => (OutcomeName::Unchanged, Some(why)),
+        JobOutcome::NotFound => (OutcomeName::NotFound, None),
+        JobOutcome::Refused(why) => (OutcomeName::Refused, Some(why)),
+    };
+    OutcomeReport {
+        id: id.0,
+        outcome,
+        detail,
+    }
+}
+
+async fn ask(
+    edge: &Edge,
+    by: KeyName,
+    what: ApiRequest,
+) -> Result<Vec<OutcomeReport>, HttpFailure> {
+    match edge.backend.command(ApiCommand { by, what }).await? {
+        ApiAnswer::Jobs(jobs) => Ok(jobs.into_iter().map(|(id, how)| outcome(id, how)).collect()),
+        other => Err(HttpFailure::internal(
+            "order this",
+            format!("the answer was {other:?}"),
+        )),
+    }
+}
+
+async fn order(
+    edge: &Edge,
+    caller: Caller,
+    selection: &JobSelection,
+    what: impl Fn(Vec<JobId>) -> ApiRequest,
+) -> HandlerResult {
+    let (ids, next) = select(edge, &caller, selection)?;
+    let view = edge.backend.view();
+    let refused: Vec<_> = ids.iter().map(|id| refusal(&view, &caller, *id)).collect();
+    drop(view);
+    let reached = ids
+        .iter()
+        .zip(&refused)
+        .filter(|(_, refused)| refused.is_none());
+    let reached: Vec<JobId> = reached.map(|(id, _)| *id).collect();
+    let mut ordered = Vec::with_capacity(reached.len());
+    for batch in reached.chunks(BATCH) {
+        ordered.extend(ask(edge, caller.name().clone(), what(batch.to_vec())).await?);
+    }
+    let mut ordered = ordered.into_iter();
+    let reports = ids
+        .into_iter()
+        .zip(refused)
+        .filter_map(|(id, refused)| match refused {
+            Some(why) => Some(outcome(id, why)),
+            None => ordered.next(),
+        });
+    Ok(HttpResponse::Ok().json(OrderReport {
+        jobs: reports.collect(),
+        next,
+    }))
+}
+
+/// The reason why the caller may not command a job. Accepted jobs are in the view, so a job that is
+/// not there now does not belong to the caller when it comes.
+fn refusal(view: &View, caller: &Caller, id: JobId) -> Option<JobOutcome> {
+    match view.jobs.get(&id) {
+        Some(job) if caller.reaches(&job.owner) => None,
+        Some(_) if caller.sees_rows() => Some(JobOutcome::Refused(
+            "it is another key's; that takes an administrator".into(),
+        )),
+        Some(_) | None => Some(JobOutcome::NotFound),
+    }
+}
+
+async fn read(
+    request: &HttpRequest,
+    payload: Payload,
+    edge: &Edge,
+    order: &str,
+) -> Result<JobSelection, HttpFailure> {
+    let selection: JobSelection = body::read_json(request, payload, &edge.settings).await?;
+    if selection.abandon && order != "cancel" {
+        return Err(bad("`abandon` belongs to the order `cancel` only"));
+    }
+    match (order == "priority", selection.priority.is_some()) {
+        (true, false) => Err(bad("say the new class in `priority`")),
+        (false, true) => Err(bad("`priority` belongs to the order `priority` only")),
+        _ => Ok(selection),
+    }
+}
+
+macro_rules! orders {
+    ($($(#[$doc:meta])* $name:ident at $path:literal is $what:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// A long selection is done in steps: repeat the command with `after` until there is no
+        /// `next`.
+        #[utoipa::path(
+            tag = "jobs",
+            request_body = JobSelection,
+            responses(
+                (status = 200, body = OrderReport, description = "What became of each job"),
+                    )
+        )]
+        #[post($path)]
+        pub(super) async fn $name(
+            request: HttpRequest,
+            edge: Data<Edge>,
+            caller: Caller,
+            payload: Payload,
+        ) -> HandlerResult {
+            let selection = read(&request, payload, &edge, stringify!($name)).await?;
+            let what: fn(&JobSelection, Vec<JobId>) -> ApiRequest = $what;
+            order(&edge, caller, &selection, |ids| what(&selection, ids)).await
+        }
+    )*};
+}
+
+orders! {
+    /// Cancels jobs; those that have ended stay as they are.
+    ///
+    /// With `abandon` work that may still run at silent sites is given up: the jobs end without it,
+    /// and it is ended when its site answers again.
+    cancel at "/v1/jobs:cancel" is |selection, ids| if selection.abandon { ApiRequest::Abandon(ids) } else { ApiRequest::Cancel(ids) };
+    /// Stops placing jobs until they are thawed.
+    freeze at "/v1/jobs:freeze" is |_, ids| ApiRequest::Freeze(ids);
+    /// Places frozen jobs again.
+    thaw at "/v1/jobs:thaw" is |_, ids| ApiRequest::Thaw(ids);
+    /// Continues with jobs that were held after an internal error.
+    release at "/v1/jobs:release" is |_, ids| ApiRequest::Release(ids);
+}
+
+/// Changes the class of the placement queue of jobs.
+///
+/// A long selection is done in steps: repeat the command with `after` until there is no `next`.
+#[utoipa::path(
+    tag = "jobs",
+    request_body = JobSelection,
+    responses(
+        (status = 200, body = OrderReport, description = "What became of each job"),
+    )
+)]
+#[post("/v1/jobs:priority")]
+pub(super) async fn priority(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    caller: Caller,
+    payload: Payload,
+) -> HandlerResult {
+    let selection = read(&request, payload, &edge, "priority").await?;
+    let to = selection.priority.unwrap_or_default().into();
+    let uncapped = caller.has(Role::Priority);
+    order(&edge, caller, &selection, |jobs| ApiRequest::SetPriority {
+        jobs,
+        to,
+        uncapped,
+    })
+    .await
+}
+
+/// Cancels one job.
+#[utoipa::path(
+    tag = "jobs",
+    params(("id" = u64, Path, description = "Its number")),
+    responses(
+        (status = 200, body = OutcomeReport, description = "Done, or it had ended"),
+    )
+)]
+#[delete("/v1/jobs/{id}")]
+pub(super) async fn cancel_one(
+    edge: Data<Edge>,
+    caller: Caller,
+    id: Path<String>,
+) -> HandlerResult {
+    order_one(&edge, &caller, query::job_id(&id)?, |id| {
+        ApiRequest::Cancel(vec![id])
+    })
+    .await
+}
+
+/// Carries out a command about one job.
+pub(super) async fn order_one(
+    edge: &Edge,
+    caller: &Caller,
+    id: JobId,
+    what: impl FnOnce(JobId) -> ApiRequest,
+) -> HandlerResult {
+    match refusal(&edge.backend.view(), caller, id) {
+        None => {}
+        Some(JobOutcome::Refused(_)) => return Err(middleware::anothers(format!("job {id}"))),
+        Some(_) => return Err(HttpFailure::no_job(id)),
+    }
+    let outcomes = ask(edge, caller.name().clone(), what(id)).await?;
+    let Some(report) = outcomes.into_iter().next() else {
+        return Err(HttpFailure::no_job(id));
+    };
+    match report.outcome {
+        OutcomeName::Done | OutcomeName::Unchanged => Ok(HttpResponse::Ok().json(report)),
+        OutcomeName::NotFound => Err(HttpFailure::no_job(id)),
+        OutcomeName::Refused => Err(HttpFailure::new(
+            Code::Conflict,
+            report.detail.unwrap_or_default(),
+        )),
+    }
+}

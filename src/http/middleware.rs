@@ -1,0 +1,309 @@
+//! In front of every handler: authentication, rate limits, and metrics.
+//!
+//! Everything is closed unless the table of [`super::access`] opens it, so that a new address
+//! cannot be left open by oversight.
+
+use std::time::Instant;
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
+use actix_web::http::header::{self, HeaderValue};
+use actix_web::http::{Method, StatusCode};
+use actix_web::middleware::Next;
+use actix_web::web::Data;
+use actix_web::{Error, FromRequest, HttpMessage, HttpRequest, ResponseError};
+use cospan_domain::ids::KeyName;
+use std::fmt;
+use std::future::{Ready, ready};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::access::{AccessNeed, AccessRule};
+use super::failure::HttpFailure;
+use super::http_metrics::Endpoint;
+use super::revoked_keys::{barred, watched};
+use super::state::Edge;
+use super::unread_bodies::{self, Unread};
+use crate::api::v1::problem::{Code, Problem};
+use crate::keys::{Member, Role};
+
+/// The key of a request, and its reach at this address.
+#[derive(Clone)]
+pub(super) struct Caller {
+    member: Arc<Member>,
+    /// The rule that lets it in; `None` if no rule matches.
+    rule: Option<&'static AccessRule>,
+    reaches_all: bool,
+    address: Option<IpAddr>,
+}
+
+impl Caller {
+    pub(super) fn name(&self) -> &KeyName {
+        &self.member.name
+    }
+
+    /// The address from which the request came.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
+    /// Returns true if the caller may see, or change, the objects of this key.
+    pub(super) fn reaches(&self, owner: &KeyName) -> bool {
+        self.reaches_all || self.member.name == *owner
+    }
+
+    /// Returns true if the caller sees objects of others in lists.
+    pub(super) fn sees_rows(&self) -> bool {
+        self.has(Role::Operator)
+    }
+
+    /// Checks that the caller may continue, after its key may have changed.
+    ///
+    /// # Errors
+    /// The key was removed, or has lost a role that is needed.
+    pub(super) fn may_go_on(&self, edge: &Edge) -> Result<(), HttpFailure> {
+        let now = edge.keys.now(&self.member).ok_or_else(no_key)?;
+        let needed = self.rule.and_then(|rule| match rule.needs {
+            AccessNeed::Role(role) => Some(role),
+            AccessNeed::Nothing | AccessNeed::KeyUnlessPublic => None,
+        });
+        let others = self
+            .rule
+            .and_then(|rule| rule.others)
+            .filter(|_| self.reaches_all);
+        let lost = needed
+            .into_iter()
+            .chain(others)
+            .find(|role| !now.roles.allow(*role));
+        lost.map_or(Ok(()), |role| Err(no_role(&now.name, role)))
+    }
+
+    /// Returns true if the request may wait for an event and changes nothing by itself.
+    fn waits(&self) -> bool {
+        self.rule
+            .is_some_and(|rule| rule.method == "GET" || rule.path.ends_with("/complete"))
+    }
+
+    pub(super) fn has(&self, role: Role) -> bool {
+        self.member.roles.allow(role)
+    }
+}
+
+/// The refusal of an object that a key sees, but may not open or change because it belongs to
+/// another key.
+pub(super) fn anothers(what: impl fmt::Display) -> HttpFailure {
+    Problem::new(Code::Forbidden, format!("{what} is another key's"))
+        .role(Role::Administrator.as_str())
+        .remedy("ask its owner, or use a key with the role administrator")
+        .into()
+}
+
+impl FromRequest for Caller {
+    type Error = HttpFailure;
+    type Future = Ready<Result<Self, HttpFailure>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(
+            request
+                .extensions()
+                .get::<Caller>()
+                .cloned()
+                .ok_or_else(no_key),
+        )
+    }
+}
+
+fn no_role(key: &KeyName, role: Role) -> HttpFailure {
+    Problem::new(
+        Code::Forbidden,
+        format!("the key {key} has not the role {role}"),
+    )
+    .role(role.as_str())
+    .remedy(format!(
+        "give it with `cospan key grant {key} --role {role}`, or set COSPAN_TOKEN to the token \
+             of a key that has it"
+    ))
+    .into()
+}
+
+fn no_key() -> HttpFailure {
+    Problem::new(Code::NoKey, "the request carries no valid key")
+        .remedy(
+            "send the header `Authorization: Bearer <token>`; on the server's own machine the \
+             command line finds a token by itself, and `cospan key add` makes more",
+        )
+        .into()
+}
+
+/// The middleware.
+pub(super) async fn pass(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    let begun = Instant::now();
+    let endpoint = Endpoint::of(request.method() == Method::POST, request.path());
+    let Some(edge) = request.app_data::<Data<Edge>>().cloned() else {
+        return Err(HttpFailure::internal("find the server's state", "it was not set").into());
+    };
+    let answer = match admit(&request, &edge, begun) {
+        Ok(()) => match handled(request, next, &edge).await {
+            Ok(answer) => Ok(left_unread(answer).await),
+            Err(error) => Err(error),
+        },
+        Err(failure) => {
+            let (request, payload) = request.into_parts();
+            let response =
+                unread_bodies::turn_away(failure.error_response(), payload, unread_bodies::LITTLE)
+                    .await;
+            Ok(ServiceResponse::new(request, response))
+        }
+    };
+    let status = match &answer {
+        Ok(answer) => answer.status(),
+        Err(error) => error.as_response_error().status_code(),
+    };
+    edge.metrics
+        .answered(endpoint, status.as_u16(), begun.elapsed().as_secs_f64());
+    answer.map(|mut answer| {
+        let ends = status == StatusCode::PAYLOAD_TOO_LARGE
+            || is_flood(status, &answer)
+            || is_barred(status, &answer, &edge);
+        if ends {
+            // Whatever follows on this connection is not worth reading.
+            answer
+                .response_mut()
+                .head_mut()
+                .set_connection_type(actix_web::http::ConnectionType::Close);
+        }
+        answer
+    })
+}
+
+/// Runs the handler, unless the caller is barred meanwhile.
+async fn handled(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+    edge: &Data<Edge>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let caller = request.extensions().get::<Caller>().cloned();
+    let answer = match caller.clone().filter(Caller::waits) {
+        None => next.call(request).await?,
+        Some(waiting) => tokio::select! {
+            biased;
+            answer = next.call(request) => answer?,
+            failure = barred(edge.clone(), waiting) => return Err(failure.into()),
+        },
+    };
+    Ok(watched(answer, edge, caller.as_ref()))
+}
+
+/// Handles a body that the handler has not read.
+async fn left_unread(answer: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
+    let unread = answer.request().extensions_mut().remove::<Unread>();
+    let Some(Unread(payload)) = unread else {
+        return answer;
+    };
+    let (request, response) = answer.into_parts();
+    let response = unread_bodies::turn_away(response, payload, unread_bodies::MUCH).await;
+    ServiceResponse::new(request, response)
+}
+
+/// Returns true if the caller is barred: the rest of its body is not read then.
+fn is_barred<B>(status: StatusCode, answer: &ServiceResponse<B>, edge: &Edge) -> bool {
+    [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status)
+        && answer
+            .request()
+            .extensions()
+            .get::<Caller>()
+            .is_some_and(|caller| caller.may_go_on(edge).is_err())
+}
+
+fn is_flood<B>(status: StatusCode, answer: &ServiceResponse<B>) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS
+        && answer.request().extensions().get::<Caller>().is_none()
+}
+
+/// Admits a request that the table allows. A caller without a key does not learn which addresses
+/// exist.
+fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), HttpFailure> {
+    let rule = edge
+        .access
+        .rule(request.method().as_str(), request.match_info().as_str());
+    match rule.as_ref().map(|rule| rule.needs) {
+        Ok(AccessNeed::Nothing) => return Ok(()),
+        Ok(AccessNeed::KeyUnlessPublic) if edge.settings.metrics_without_key => return Ok(()),
+        _ => {}
+    }
+    let given = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(bearer);
+    let Some(member) = given.and_then(|token| find(edge, token)) else {
+        return Err(refuse(request, edge, begun));
+    };
+    let admitted = member.admit(
+        edge.second_of(begun),
+        edge.settings.max_requests_per_s_per_key,
+    );
+    let known = rule.as_ref().ok().copied();
+    let others = known.and_then(|rule| rule.others);
+    let reaches_all = others.is_some_and(|role| member.roles.allow(role));
+    let address = request.peer_addr().map(|peer| peer.ip());
+    let caller = Caller {
+        member: member.clone(),
+        rule: known,
+        reaches_all,
+        address,
+    };
+    request.extensions_mut().insert(caller);
+    if !admitted {
+        let limit = edge.settings.max_requests_per_s_per_key;
+        let detail = format!(
+            "key {} sent more than {limit} requests in a second",
+            member.name
+        );
+        return Err(Problem::new(Code::TooManyRequests, detail)
+            .retry_after(1)
+            .into());
+    }
+    let rule = rule?;
+    match rule.needs {
+        AccessNeed::Role(role) if !member.roles.allow(role) => {
+            return Err(no_role(&member.name, role));
+        }
+        AccessNeed::Role(_) | AccessNeed::Nothing | AccessNeed::KeyUnlessPublic => {}
+    }
+    match edge.backend.read_only() {
+        Some(why) if !rule.reads_the_store() => Err(HttpFailure::new(Code::ReadOnly, why)),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Finds the key of a token. An unknown key may have been made just now: a check of the key file
+/// takes microseconds.
+fn find(edge: &Edge, token: &[u8]) -> Option<Arc<Member>> {
+    edge.keys.find(token).or_else(|| {
+        let is_new = edge.keys.refresh().unwrap_or(false);
+        is_new.then(|| edge.keys.find(token)).flatten()
+    })
+}
+
+fn refuse(request: &ServiceRequest, edge: &Edge, begun: Instant) -> HttpFailure {
+    edge.metrics.keyless.inc();
+    let address = request.peer_addr().map(|peer| peer.ip());
+    let limit = edge.settings.max_failures_per_minute;
+    if edge.failures.note(address, edge.second_of(begun), limit) {
+        return no_key();
+    }
+    let detail = format!("more than {limit} requests without a valid key came from this address");
+    Problem::new(Code::TooManyFailures, detail)
+        .retry_after(60)
+        .into()
+}
+
+fn bearer(value: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, token) = value.as_bytes().split_at_checked(7)?;
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| token.trim_ascii())
+}

@@ -1,0 +1,90 @@
+//! Long requests, and keys that change meanwhile: the permission of a request ends when its key is
+//! removed, or loses the role that the request needs.
+//!
+//! An answer that is sent in pieces breaks off, so that nobody takes it for complete; a client that
+//! tries again gets the reason. A request that changes something is completed once its body is
+//! read: its answer says what was done.
+
+use std::future::pending;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use actix_web::HttpMessage;
+use actix_web::HttpRequest;
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::dev::ServiceResponse;
+use actix_web::web::{Bytes, Data};
+
+use super::failure::HttpFailure;
+use super::middleware::Caller;
+use super::state::Edge;
+
+/// Waits until the caller may not continue, and returns the reason.
+pub(super) async fn barred(edge: Data<Edge>, caller: Caller) -> HttpFailure {
+    let mut changed = edge.keys.watch();
+    loop {
+        // Checked after each change, and once before: the key may have changed since the request
+        // came.
+        if let Err(failure) = caller.may_go_on(&edge) {
+            return failure;
+        }
+        if changed.changed().await.is_err() {
+            // The keys exist as long as the server.
+            pending::<()>().await;
+        }
+    }
+}
+
+/// Does the same for a request; one without a key is never barred.
+pub(super) async fn barred_request(request: &HttpRequest) -> HttpFailure {
+    let caller = request.extensions().get::<Caller>().cloned();
+    match (request.app_data::<Data<Edge>>().cloned(), caller) {
+        (Some(edge), Some(caller)) => barred(edge, caller).await,
+        _ => pending().await,
+    }
+}
+
+/// Wraps an answer so that its remaining pieces, if any, end when the caller is barred.
+pub(super) fn watched<B: MessageBody + 'static>(
+    answer: ServiceResponse<B>,
+    edge: &Data<Edge>,
+    caller: Option<&Caller>,
+) -> ServiceResponse<BoxBody> {
+    let Some(caller) = caller.cloned() else {
+        return answer.map_into_boxed_body();
+    };
+    let edge = edge.clone();
+    answer.map_body(move |_, body| match body.try_into_bytes() {
+        Ok(bytes) => BoxBody::new(bytes),
+        Err(body) => {
+            let barred = Box::pin(barred(edge, caller));
+            BoxBody::new(WatchedBody {
+                body: body.boxed(),
+                barred,
+            })
+        }
+    })
+}
+
+struct WatchedBody {
+    body: BoxBody,
+    barred: Pin<Box<dyn Future<Output = HttpFailure>>>,
+}
+
+impl MessageBody for WatchedBody {
+    type Error = Box<dyn std::error::Error>;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        if let Poll::Ready(failure) = self.barred.as_mut().poll(context) {
+            return Poll::Ready(Some(Err(failure.into())));
+        }
+        Pin::new(&mut self.body).poll_next(context)
+    }
+}

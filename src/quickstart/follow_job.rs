@@ -1,0 +1,247 @@
+//! Follows the job through the public interface, and prints its events.
+
+use std::time::{Duration, Instant};
+
+use super::demo_server::DemoServer;
+use super::narrator::{Teller, bad, bar, good};
+use super::quickstart_error::QuickstartError;
+use crate::api::v1::event::EventReport;
+use crate::api::v1::explain::TransferReport;
+use crate::api::v1::job::{ComponentReport, JobReport};
+use crate::client::{ClientError, LogRequest};
+
+/// Time between two polls of the job.
+const LOOK_EVERY: Duration = Duration::from_millis(150);
+/// Longest wait for the job; a machine may be busy.
+const JOB_MAX: Duration = Duration::from_secs(240);
+/// Longer than the log of a component of the demonstration.
+const LOG_MAX: u32 = 64 << 10;
+
+/// The job that is followed.
+pub(super) struct Follow<'s> {
+    server: &'s DemoServer,
+    job: u64,
+    seen: usize,
+    /// Parts of the work of each component, with a line of its output each.
+    parts: usize,
+    begin: Instant,
+}
+
+/// The result of one poll.
+pub(super) struct JobLook {
+    pub(super) job: JobReport,
+    /// Events since the last poll.
+    pub(super) new: Vec<EventReport>,
+}
+
+impl JobLook {
+    /// Returns true if this event has come since the last poll.
+    pub(super) fn saw(&self, event: &str) -> bool {
+        self.new.iter().any(|new| new.event == event)
+    }
+}
+
+impl<'s> Follow<'s> {
+    /// `parts`: the parts of each component's work; it prints a line for each.
+    pub(super) fn new(server: &'s DemoServer, job: u64, parts: usize) -> Self {
+        Self {
+            server,
+            job,
+            parts,
+            seen: 0,
+            begin: Instant::now(),
+        }
+    }
+
+    /// Polls the job and prints the events since the last poll.
+    ///
+    /// # Errors
+    /// The job failed, the server ended, or it takes too long.
+    pub(super) fn look(&mut self, teller: &mut Teller) -> Result<JobLook, QuickstartError> {
+        let look = self.see()?;
+        for event in &look.new {
+            if let Some(text) = told(event, &look.job) {
+                teller.happened(&text)?;
+            }
+        }
+        let phase = &look.job.phase;
+        if phase.is_final() && phase.state != "finished" {
+            let reason = phase
+                .reason
+                .clone()
+                .unwrap_or_else(|| "no reason is known".into());
+            return Err(QuickstartError::JobEnded {
+                state: phase.state.clone(),
+                reason,
+            });
+        }
+        self.server.in_time("the job", self.begin, JOB_MAX)?;
+        Ok(look)
+    }
+
+    /// Waits a little before the next poll.
+    pub(super) fn pause(&self) {
+        std::thread::sleep(LOOK_EVERY);
+    }
+
+    fn see(&mut self) -> Result<JobLook, QuickstartError> {
+        // The history first: the job is at least as new.
+        let history = self.server.ask(|client| client.history(self.job))?;
+        let job = self.server.ask(|client| client.job(self.job))?;
+        let new = history.events.get(self.seen..).unwrap_or_default().to_vec();
+        self.seen = history.events.len();
+        Ok(JobLook { job, new })
+    }
+
+    /// Prints the progress of the transfers.
+    pub(super) fn tell_transfers(&self, teller: &mut Teller) -> Result<(), QuickstartError> {
+        let explained = self.server.ask(|client| client.explain(self.job))?;
+        let far: Vec<&TransferReport> = explained
+            .transfers
+            .iter()
+            .filter(|transfer| transfer.from != transfer.site)
+            .collect();
+        if far.is_empty() {
+            return Ok(());
+        }
+        let texts = |step: u64| -> Vec<String> {
+            far.iter()
+                .map(|transfer| transfer_text(transfer, step))
+                .collect()
+        };
+        let texts = |step| format!("from {}  {}", far[0].from, texts(step).join("  "));
+        teller.progress(&texts(1), &texts(25))
+    }
+
+    /// Prints the progress of the components, and returns the parts that each has done.
+    pub(super) fn tell_run(
+        &self,
+        teller: &mut Teller,
+        job: &JobReport,
+    ) -> Result<Vec<usize>, QuickstartError> {
+        let parts: Vec<usize> = job
+            .components
+            .iter()
+            .map(|component| self.parts_done(component))
+            .collect::<Result<_, _>>()?;
+        let texts: Vec<String> = job
+            .components
+            .iter()
+            .zip(&parts)
+            .map(|(component, done)| {
+                let bar = bar(*done as u64, self.parts as u64);
+                format!("{} {bar} {done}/{}", component.name, self.parts)
+            })
+            .collect();
+        let least = parts.iter().min().copied().unwrap_or_default();
+        let rough = format!("every component has done {least} of {} parts", self.parts);
+        teller.progress(&texts.join("  "), &rough)?;
+        Ok(parts)
+    }
+
+    /// Waits until every component has done this many parts.
+    pub(super) fn until_all_did(
+        &mut self,
+        parts: usize,
+        teller: &mut Teller,
+    ) -> Result<JobReport, QuickstartError> {
+        loop {
+            let look = self.look(teller)?;
+            if self
+                .tell_run(teller, &look.job)?
+                .iter()
+                .all(|done| *done >= parts)
+            {
+                return Ok(look.job);
+            }
+            self.pause();
+        }
+    }
+
+    /// Parts that a component has done, by its log.
+    fn parts_done(&self, component: &ComponentReport) -> Result<usize, QuickstartError> {
+        let printed = self.printed(component)?;
+        Ok(printed.iter().filter(|byte| **byte == b'\n').count())
+    }
+
+    /// The output of a component so far.
+    pub(super) fn printed(&self, component: &ComponentReport) -> Result<Vec<u8>, QuickstartError> {
+        if component.attempt == 0 {
+            return Ok(Vec::new());
+        }
+        let log = LogRequest {
+            job: self.job,
+            component: &component.name,
+            stream: "stdout",
+            attempt: Some(component.attempt),
+            offset: 0,
+            limit: LOG_MAX,
+        };
+        match self.server.client.log(&log) {
+            Ok(piece) => Ok(piece.bytes),
+            // It has not printed anything yet, or its site does not answer.
+            Err(ClientError::Refused(_)) => Ok(Vec::new()),
+            Err(error) => self.server.ask(|_| Err(error)),
+        }
+    }
+}
+
+fn transfer_text(transfer: &TransferReport, step: u64) -> String {
+    let size = transfer.size_bytes.max(1);
+    let percent = transfer.done_bytes.min(size).saturating_mul(100) / size;
+    let percent = if transfer.here {
+        100
+    } else {
+        percent.min(99) / step * step
+    };
+    let bar = bar(percent, 100);
+    format!("to {} {bar} {percent:>3} %", transfer.site)
+}
+
+/// The site of a component, or a dash.
+pub(super) fn site_of(component: &ComponentReport) -> &str {
+    component.site.as_deref().unwrap_or("-")
+}
+
+/// The components with their sites: `count at amsterdam, tally at berlin`.
+fn places(event: &EventReport, job: &JobReport) -> String {
+    let pairs = job.components.iter().zip(&event.sites);
+    let texts: Vec<String> = pairs
+        .map(|(component, site)| format!("{} at {site}", component.name))
+        .collect();
+    texts.join(", ")
+}
+
+/// Describes an event in words; `None` for those that only the curious want to know.
+fn told(event: &EventReport, job: &JobReport) -> Option<String> {
+    let component = || {
+        let index = usize::try_from(event.component?).ok()?;
+        job.components.get(index)
+    };
+    let name = || component().map_or("a component", |component| component.name.as_str());
+    let detail = || event.detail.clone().unwrap_or_default();
+    Some(match event.event.as_str() {
+        "JobPlaced" => format!("round {}: {}", event.round.unwrap_or(0), places(event, job)),
+        "InputsArrived" => "all input is at its sites, whole and checked".into(),
+        "ClaimBegun" => "claiming: each component is submitted to its site".into(),
+        "ComponentReady" => format!("{} holds its processors and waits at its gate", name()),
+        "GoDecided" => "all are at their gates: the common start is decided and durable".into(),
+        "JobStarted" => good("all components have begun together"),
+        "SiteCharged" => bad(&format!(
+            "error charged to {}: {}",
+            event.sites.join(", "),
+            detail()
+        )),
+        "RoundAborted" => format!("the round is given up: {}", detail()),
+        "AttemptEnded" => match event.state.as_deref() {
+            Some("killed") => format!("{} is ended, so that nothing runs twice", name()),
+            Some("abandoned") => format!("{} is given up: its site is gone", name()),
+            Some("succeeded") => format!("{} succeeded", name()),
+            Some(other) => format!("{}: {other}", name()),
+            None => return None,
+        },
+        "JobRequeued" => "the job is back in its queue, and will be placed anew".into(),
+        "JobFinished" => good("the job has finished"),
+        _ => return None,
+    })
+}

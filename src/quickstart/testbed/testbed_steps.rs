@@ -1,0 +1,279 @@
+//! The story on real clusters: each step does one thing, and says why.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::super::demo_directory::DemoDirectory;
+use super::super::demo_server::{DemoServer, DemoShared};
+use super::super::demo_steps::ms;
+use super::super::follow_job::{Follow, site_of};
+use super::super::narrator::{Teller, bad, columns, good};
+use super::super::quickstart_error::QuickstartError;
+use super::testbed_clusters::{CLUSTERS, SlurmClusters};
+use super::testbed_job::{self, PARTS};
+use super::{PartReport, TestbedReport};
+use crate::api::v1::job::JobReport;
+use crate::client::SubmitOptions;
+
+/// Longest time that the controller stays dead: until the server has noticed, but no longer.
+const DEAD_MAX: Duration = Duration::from_secs(20);
+
+/// Everything that the story needs.
+pub(super) struct TestbedStory {
+    pub(super) demo: DemoDirectory,
+    pub(super) clusters: SlurmClusters,
+    pub(super) keep: bool,
+    pub(super) teller: Teller,
+}
+
+impl TestbedStory {
+    /// Runs the story from the beginning to the end.
+    pub(super) fn tell(
+        mut self,
+        shared: &Arc<DemoShared>,
+    ) -> Result<TestbedReport, QuickstartError> {
+        self.start_clusters()?;
+        let server = self.start_server(shared)?;
+        let mut report = self.run(&server)?;
+        report.server_pid = server.pid().filter(|_| self.keep);
+        if self.keep {
+            server.keep();
+        } else {
+            server.stop()?;
+        }
+        self.end(&report)?;
+        Ok(report)
+    }
+
+    fn start_clusters(&mut self) -> Result<(), QuickstartError> {
+        self.teller.step(
+            "Two clusters under Slurm",
+            "Each with its own slurmctld, slurmd and munged, on this machine's loopback.\n\
+             What is missing of Slurm is installed from Debian first.",
+        )?;
+        for cluster in CLUSTERS {
+            let text = format!("{} is being started", cluster.name);
+            self.teller.progress(&text, &text)?;
+            self.clusters.start(cluster)?;
+            let nodes = self.clusters.say(
+                cluster.name,
+                &["sinfo", "-h", "-p", "normal", "-o", "%N, %c processors, %T"],
+            )?;
+            self.teller
+                .happened(&format!("{} is up; sinfo says: {nodes}", cluster.name))?;
+        }
+        Ok(())
+    }
+
+    fn start_server(&mut self, shared: &Arc<DemoShared>) -> Result<DemoServer, QuickstartError> {
+        let user = self.clusters.user();
+        self.teller.step(
+            "A control plane, as an ordinary user",
+            &format!(
+                "It runs as {user}, and drives both by their own commands: sbatch, squeue,\n\
+                 scancel. Nothing is installed on the clusters."
+            ),
+        )?;
+        self.clusters.hand_over(&self.demo)?;
+        let server = DemoServer::start(shared.clone())?;
+        let sites = server.usable_sites(CLUSTERS.len())?;
+        let pid = server.pid().unwrap_or_default();
+        let address = server.client.address();
+        self.teller
+            .happened(&format!("the server is ready at {address} (process {pid})"))?;
+        let rows = sites.iter().map(|site| {
+            let processors = site.total.get("processors").copied().unwrap_or_default();
+            let manager = site.manager.clone().unwrap_or_default();
+            vec![
+                site.name.clone(),
+                site.state.clone(),
+                format!("{processors} processors"),
+                manager,
+            ]
+        });
+        self.teller.lines(&columns(&rows.collect::<Vec<_>>()))?;
+        Ok(server)
+    }
+
+    fn run(&mut self, server: &DemoServer) -> Result<TestbedReport, QuickstartError> {
+        DemoDirectory::write(&self.demo.job_file(), testbed_job::text().as_bytes())?;
+        self.teller.step(
+            "One job over both",
+            "Two components, with 6 and 5 processors: no cluster of 8 holds both. Each gets its\n\
+             processors from its own Slurm, and none starts before the other can.",
+        )?;
+        let jobs = testbed_job::documents()?;
+        let submitted = server.ask(|client| client.submit(&jobs, &SubmitOptions::default()))?;
+        let begin = Instant::now();
+        let id = submitted.jobs.first().map_or(0, |row| row.id);
+        self.teller.happened(&format!("job {id} is accepted"))?;
+        let mut follow = Follow::new(server, id, PARTS);
+        self.until(&mut follow, "JobStarted")?;
+        let start_ms = ms(begin);
+        for cluster in CLUSTERS {
+            let queue = self.clusters.say(
+                cluster.name,
+                &["squeue", "-h", "-o", "job %i, %C processors, %T"],
+            )?;
+            self.teller
+                .happened(&format!("squeue of {} says: {queue}", cluster.name))?;
+        }
+        let hurt = CLUSTERS[1];
+        // By then Slurm has written down that they run.
+        follow.until_all_did(PARTS / 2, &mut self.teller)?;
+        self.kill_controller(server, &mut follow, hurt.name)?;
+        self.clusters.start(hurt)?;
+        self.teller
+            .happened(&good(&format!("slurmctld of {} is back", hurt.name)))?;
+        let job = self.until(&mut follow, "JobFinished")?;
+        self.check(server, &follow, &job, (start_ms, hurt.name))
+    }
+
+    /// Follows the job until this event.
+    fn until(
+        &mut self,
+        follow: &mut Follow<'_>,
+        event: &str,
+    ) -> Result<JobReport, QuickstartError> {
+        loop {
+            let look = follow.look(&mut self.teller)?;
+            if look.saw(event) {
+                return Ok(look.job);
+            }
+            if look.job.phase.state == "running" {
+                follow.tell_run(&mut self.teller, &look.job)?;
+            }
+            follow.pause();
+        }
+    }
+
+    fn kill_controller(
+        &mut self,
+        server: &DemoServer,
+        follow: &mut Follow<'_>,
+        cluster: &str,
+    ) -> Result<(), QuickstartError> {
+        self.teller.step(
+            &format!("{cluster} loses its slurmctld"),
+            "It is killed with SIGKILL. What it ran goes on, and nobody can ask about it:\n\
+             unknown is not failed, so the control plane waits.",
+        )?;
+        self.clusters.kill_controller(cluster)?;
+        let death = Instant::now();
+        self.teller
+            .happened(&bad(&format!("slurmctld of {cluster} is dead")))?;
+        let mut told = String::new();
+        while death.elapsed() < DEAD_MAX && told.is_empty() {
+            let look = follow.look(&mut self.teller)?;
+            let site = server.ask(|client| client.site(cluster))?;
+            let reason = site
+                .reason
+                .map(|reason| format!(": {reason}"))
+                .unwrap_or_default();
+            let standing = format!("{cluster} is {}{reason}", site.state);
+            if site.state != "usable" {
+                self.teller.happened(&bad(&standing))?;
+                told = standing;
+            }
+            follow.tell_run(&mut self.teller, &look.job)?;
+            follow.pause();
+        }
+        Ok(())
+    }
+
+    /// Compares the outputs of the components with the right ones.
+    fn check(
+        &mut self,
+        server: &DemoServer,
+        follow: &Follow<'_>,
+        job: &JobReport,
+        (start_ms, hurt): (u64, &str),
+    ) -> Result<TestbedReport, QuickstartError> {
+        self.teller.step(
+            "What came of it",
+            "Each component must have done each part of its work once.",
+        )?;
+        let mut components = Vec::new();
+        let mut began = Vec::new();
+        for component in &job.components {
+            let printed = follow.printed(component)?;
+            let printed = testbed_job::read(&String::from_utf8_lossy(&printed));
+            began.extend(printed.as_ref().map(|printed| printed.began));
+            let part = PartReport {
+                name: component.name.clone(),
+                processors: component.processors,
+                cluster: site_of(component).into(),
+                whole: printed.is_some_and(|printed| printed.whole),
+            };
+            let verdict = if part.whole {
+                good("whole")
+            } else {
+                bad("NOT WHOLE")
+            };
+            self.teller
+                .happened(&format!("{} ran at {}: {verdict}", part.name, part.cluster))?;
+            components.push(part);
+        }
+        let first = began.iter().copied().fold(f64::INFINITY, f64::min);
+        let last = began.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let spread_ms = ((last - first).max(0.0) * 1_000.0).round() as u64;
+        self.teller.happened(&format!(
+            "submitted to all begun: {:.1} s; between their beginnings: {spread_ms} ms",
+            start_ms as f64 / 1_000.0,
+        ))?;
+        Ok(TestbedReport {
+            right: components.iter().all(|part| part.whole),
+            directory: self.demo.directory.display().to_string(),
+            server: server.client.address().to_string(),
+            server_pid: None,
+            job: job.id,
+            rounds: job.round,
+            components,
+            spread_ms,
+            start_ms,
+            hurt: hurt.to_owned(),
+        })
+    }
+
+    fn end(&mut self, report: &TestbedReport) -> Result<(), QuickstartError> {
+        let verdict = if report.right {
+            good("Everything is right.")
+        } else {
+            bad("Something is WRONG; see above.")
+        };
+        let harm = match report.rounds {
+            1 => "did it no harm".to_owned(),
+            rounds => format!("made it start again: this was round {rounds}"),
+        };
+        let text = format!(
+            "{verdict} One job ran on two clusters under Slurm; that {} lost its controller\n{harm}.\n",
+            report.hurt,
+        );
+        self.teller.end(&(text + &self.next(report)))
+    }
+
+    /// Suggests the next commands.
+    fn next(&self, report: &TestbedReport) -> String {
+        let directory = &report.directory;
+        let user = self.clusters.user();
+        let remove =
+            "To remove all that was made and installed:\n  cospan quickstart --testbed --remove\n";
+        let Some(pid) = report.server_pid else {
+            return format!(
+                "\nThe server and the clusters were stopped; --keep leaves them up. What the server\n\
+                 wrote is in {directory}.\n{remove}"
+            );
+        };
+        let alpha = self.clusters.conf("alpha").display().to_string();
+        let job = report.job;
+        format!(
+            "\nThe server still runs (as {user}; process {pid}), and so do both clusters. Next:\n  \
+               cd {directory}\n  \
+               cospan=\"runuser -u {user} -- ./cospan --config cospan.toml\"\n  \
+               $cospan site list\n  \
+               $cospan show {job}                          # the job and its history\n  \
+               $cospan submit job.toml --wait          # run it again\n  \
+               SLURM_CONF={alpha} squeue   # what Slurm itself says\n{remove}"
+        )
+    }
+}

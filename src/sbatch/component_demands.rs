@@ -1,0 +1,343 @@
+//! The demands of one component of a script on sites, and on Slurm.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_domain::ids::ComponentName;
+use cospan_domain::labels::{
+    Constraint, LabelRule, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES,
+};
+use cospan_domain::units::Bytes;
+
+use super::ScriptError;
+use super::getopt::GivenOption;
+use super::job_options::ScriptStart;
+use super::option_table::Meaning;
+use super::options::ComponentOptions;
+use super::values::{self, Gpus};
+use crate::api::v1::Size;
+use crate::api::v1::document::{ComponentDocument, ExecutableDocument, OverrideDocument};
+use crate::api::v1::label::{Demand, OverrideTarget};
+
+/// Options of `sbatch` have a meaning there: sites under Slurm have this label.
+const AT_SLURM: &str = "lrm=slurm";
+
+/// Options that are read for placement, and that Slurm also gets as they are.
+pub(super) const BOTH: [&str; 14] = [
+    "account",
+    "constraint",
+    "cpus-per-task",
+    "gpus",
+    "gpus-per-node",
+    "gpus-per-task",
+    "gres",
+    "mem",
+    "mem-per-cpu",
+    "mem-per-gpu",
+    "nodes",
+    "ntasks-per-node",
+    "partition",
+    "qos",
+];
+
+/// The demands of a component.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Demands {
+    processors: u32,
+    memory: Option<Bytes>,
+    gpus: u32,
+    constraints: Vec<Demand>,
+    lrm_options: Vec<Arc<str>>,
+    variables: Vec<(&'static str, String)>,
+}
+
+/// Tasks on nodes.
+#[derive(Debug, Clone, Copy)]
+struct TaskShape {
+    tasks: u32,
+    /// The fewest nodes.
+    nodes: u32,
+    /// The most nodes: one for each task, if nothing is given.
+    most_nodes: u32,
+    processors: u32,
+}
+
+/// Reads the options of a component.
+pub(super) fn of(options: &ComponentOptions) -> Result<Demands, ScriptError> {
+    let shape = TaskShape::of(options)?;
+    let gpus = gpus(options, shape)?;
+    let mut constraints = labels(options)?;
+    for kind in &gpus.kinds {
+        constraints.extend(format!("gpu={kind}").parse::<Demand>());
+    }
+    constraints.extend(of_nodes(options, shape)?);
+    Ok(Demands {
+        processors: shape.processors,
+        memory: memory(options, shape, gpus.count)?,
+        gpus: gpus.count,
+        constraints,
+        lrm_options: lrm_options(options),
+        variables: variables(options, shape),
+    })
+}
+
+/// The count, if the option is given.
+fn count(options: &ComponentOptions, name: &str) -> Result<Option<u32>, ScriptError> {
+    options
+        .last(name)
+        .map(|given: &GivenOption| {
+            values::count(given.text()).ok_or_else(|| given.wrong("give a number of at least 1"))
+        })
+        .transpose()
+}
+
+impl TaskShape {
+    fn of(options: &ComponentOptions) -> Result<Self, ScriptError> {
+        let given = options.last("nodes");
+        let (nodes, most_nodes) = given
+            .map(|given: &GivenOption| {
+                let remedy = "write it as --nodes=4 or --nodes=2-4";
+                values::nodes(given.text()).ok_or_else(|| given.wrong(remedy))
+            })
+            .transpose()?
+            .unwrap_or((1, u32::MAX));
+        let per_node = count(options, "ntasks-per-node")?;
+        let tasks = match count(options, "ntasks")? {
+            Some(tasks) => Some(tasks),
+            None => nodes.checked_mul(per_node.unwrap_or(1)),
+        };
+        let per_task = count(options, "cpus-per-task")?.unwrap_or(1);
+        let processors = tasks.and_then(|tasks| tasks.checked_mul(per_task));
+        match (tasks, processors) {
+            (Some(tasks), Some(processors)) => Ok(Self {
+                tasks,
+                nodes,
+                most_nodes,
+                processors,
+            }),
+            _ => Err(ScriptError::whole(
+                "it asks for more than 4294967295 processors",
+                "ask for fewer tasks, nodes or processors of a task",
+            )),
+        }
+    }
+}
+
+/// All kinds of GPUs that the options ask for; of several options the one that gives most.
+fn gpus(options: &ComponentOptions, shape: TaskShape) -> Result<Gpus, ScriptError> {
+    type GpuParser = fn(&str) -> Option<Gpus>;
+    let asked: [(&str, GpuParser, u32); 4] = [
+        ("gpus", values::gpus, 1),
+        ("gpus-per-node", values::gpus, shape.nodes),
+        ("gpus-per-task", values::gpus, shape.tasks),
+        ("gres", values::gpus_of_gres, shape.nodes),
+    ];
+    let mut most = Gpus::default();
+    for (name, read, times) in asked {
+        let Some(given) = options.last(name) else {
+            continue;
+        };
+        let wrong = || given.wrong("write it as 2, a100:2, or in --gres as gpu:2 or gpu:a100:2");
+        let one = read(given.text()).ok_or_else(wrong)?;
+        let count = one.count.checked_mul(times).ok_or_else(wrong)?;
+        if count >= most.count {
+            most = Gpus {
+                count,
+                kinds: one.kinds,
+            };
+        }
+    }
+    Ok(most)
+}
+
+/// Least memory of the whole component; an amount per node is multiplied by the fewest nodes.
+fn memory(
+    options: &ComponentOptions,
+    shape: TaskShape,
+    gpus: u32,
+) -> Result<Option<Bytes>, ScriptError> {
+    let asked = [
+        ("mem", shape.nodes),
+        ("mem-per-cpu", shape.processors),
+        ("mem-per-gpu", gpus),
+    ];
+    let mut given = asked
+        .iter()
+        .filter_map(|(name, times)| Some((options.last(name)?, *times)));
+    let Some((first, times)) = given.next() else {
+        return Ok(None);
+    };
+    if let Some((second, _)) = given.next() {
+        let problem = format!(
+            "--{} and --{} exclude each other",
+            first.known.name, second.known.name
+        );
+        return Err(ScriptError::at(second.line, problem, "give one of them"));
+    }
+    let wrong = || first.wrong("write it as 4G, 512M, or as a number of megabytes");
+    let each = values::memory(first.text()).ok_or_else(wrong)?;
+    let all = each.0.checked_mul(times.into()).ok_or_else(wrong)?;
+    Ok((all > 0).then_some(Bytes(all)))
+}
+
+/// Demands on the labels of a site: partitions, accounts, qualities of service, features.
+fn labels(options: &ComponentOptions) -> Result<Vec<Demand>, ScriptError> {
+    let mut demands = Vec::new();
+    for name in ["partition", "account", "qos"] {
+        let Some(given) = options.last(name) else {
+            continue;
+        };
+        let any = given.text().split(',').collect::<Vec<_>>().join("|");
+        let demand = format!("{name}={any}").parse();
+        demands.push(demand.map_err(|_| given.wrong("give a name, or names between commas"))?);
+    }
+    let features = options
+        .last("constraint")
+        .map(|given| features(given.text()));
+    demands.extend(features.into_iter().flatten());
+    Ok(demands)
+}
+
+/// Demands on the number of nodes, and on the largest of them.
+fn of_nodes(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Demand>, ScriptError> {
+    let each = count(options, "cpus-per-task")?.unwrap_or(1);
+    // If the number of tasks is given for all nodes, some nodes may have fewer than their most.
+    let tasks = match options.last("ntasks") {
+        Some(_) => shape.tasks.div_ceil(shape.most_nodes),
+        None => shape.tasks / shape.nodes,
+    };
+    let processors = u64::from(each) * u64::from(tasks);
+    let size = |name: &str| Some(values::memory(options.last(name)?.text())?.0);
+    let of_processors = size("mem-per-cpu").map(|each| each.saturating_mul(processors));
+    let memory = size("mem").or(of_processors).unwrap_or(0);
+    let gpus = ["gpus-per-node", "gres"].map(|name| {
+        let read = if name == "gres" {
+            values::gpus_of_gres
+        } else {
+            values::gpus
+        };
+        options
+            .last(name)
+            .and_then(|given| read(given.text()))
+            .map_or(0, |gpus| gpus.count)
+    });
+    let least = [
+        (NODES, shape.nodes.into(), 1),
+        (NODE_PROCESSORS, processors, 1),
+        (NODE_MEMORY_MB, memory.div_ceil(1_000_000), 0),
+        (NODE_GPUS, gpus[0].max(gpus[1]).into(), 0),
+    ];
+    // A demand that every site meets is left out.
+    let asked = least
+        .into_iter()
+        .filter(|(_, least, always)| least > always);
+    Ok(asked
+        .map(|(key, least, _): (&str, u64, u64)| {
+            Demand(Constraint {
+                key: key.into(),
+                rule: LabelRule::AtLeast(least),
+            })
+        })
+        .collect())
+}
+
+/// Reads `a`, `a&b`, `a|b`; only Slurm knows the meaning of anything more.
+fn features(text: &str) -> Vec<Demand> {
+    let demand = |any: &str| format!("feature={any}").parse::<Demand>().ok();
+    let all = match text.contains('&') {
+        true if text.contains('|') => None,
+        true => text.split('&').map(demand).collect(),
+        false => demand(text).map(|demand| vec![demand]),
+    };
+    all.unwrap_or_default()
+}
+
+fn lrm_options(options: &ComponentOptions) -> Vec<Arc<str>> {
+    let mut last = BTreeMap::new();
+    for given in options.0.iter().filter(|given: &&GivenOption| {
+        given.known.meaning == Meaning::Passed || BOTH.contains(&given.known.name)
+    }) {
+        last.insert(given.known.name, given.word().into());
+    }
+    last.into_values().collect()
+}
+
+/// Variables that Slurm would set about the job's shape.
+fn variables(options: &ComponentOptions, shape: TaskShape) -> Vec<(&'static str, String)> {
+    let tasks = shape.tasks.to_string();
+    let nodes = shape.nodes.to_string();
+    let on_node = shape.processors.div_ceil(shape.nodes).to_string();
+    let mut all = vec![
+        ("SLURM_NTASKS", tasks.clone()),
+        ("SLURM_NPROCS", tasks),
+        ("SLURM_JOB_NUM_NODES", nodes.clone()),
+        ("SLURM_NNODES", nodes),
+        ("SLURM_CPUS_ON_NODE", on_node.clone()),
+        ("SLURM_JOB_CPUS_PER_NODE", on_node),
+        (
+            "SLURM_TASKS_PER_NODE",
+            shape.tasks.div_ceil(shape.nodes).to_string(),
+        ),
+    ];
+    all.extend(["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"].map(|name| (name, "0".into())));
+    let told = [
+        ("SLURM_CPUS_PER_TASK", "cpus-per-task"),
+        ("SLURM_NTASKS_PER_NODE", "ntasks-per-node"),
+        ("SLURM_JOB_PARTITION", "partition"),
+        ("SLURM_JOB_ACCOUNT", "account"),
+        ("SLURM_JOB_QOS", "qos"),
+        ("SLURM_GPUS", "gpus"),
+        ("SLURM_GPUS_PER_NODE", "gpus-per-node"),
+        ("SLURM_GPUS_PER_TASK", "gpus-per-task"),
+    ];
+    all.extend(told.iter().filter_map(|(variable, option)| {
+        Some((*variable, options.last(option)?.text().to_owned()))
+    }));
+    let sizes = [
+        ("SLURM_MEM_PER_NODE", "mem"),
+        ("SLURM_MEM_PER_CPU", "mem-per-cpu"),
+        ("SLURM_MEM_PER_GPU", "mem-per-gpu"),
+    ];
+    all.extend(sizes.iter().filter_map(|(variable, option)| {
+        let bytes = values::memory(options.last(option)?.text())?;
+        Some((*variable, (bytes.0 >> 20).to_string()))
+    }));
+    all
+}
+
+impl Demands {
+    /// Variables that Slurm sets at its own sites.
+    pub(super) fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.variables
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+    }
+
+    /// Builds the component with these demands.
+    pub(super) fn component(
+        self,
+        name: &str,
+        start: &ScriptStart,
+        arguments: Vec<Arc<str>>,
+    ) -> Result<ComponentDocument, ScriptError> {
+        let unfit = |problem: String| ScriptError::whole(problem, "write a job file instead");
+        let name = ComponentName::new(name).map_err(|error| unfit(error.to_string()))?;
+        let place: OverrideTarget = AT_SLURM.parse().map_err(unfit)?;
+        let options = OverrideDocument {
+            lrm_options: self.lrm_options,
+            ..Default::default()
+        };
+        let at = (!options.lrm_options.is_empty()).then_some((place, options));
+        let executable = ExecutableDocument::AtSite("/bin/sh".into());
+        Ok(ComponentDocument {
+            memory: self.memory.map(Size),
+            gpus: (self.gpus > 0).then_some(self.gpus.into()),
+            constraints: self.constraints,
+            arguments,
+            environment: start.environment.clone(),
+            directory: start.directory.clone(),
+            at: at.into_iter().collect(),
+            ..ComponentDocument::bare(name, self.processors, executable)
+        })
+    }
+}

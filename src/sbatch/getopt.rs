@@ -1,0 +1,169 @@
+//! Words as options with their values, as getopt reads them.
+
+use super::ScriptError;
+use super::lines::OptionWord;
+use super::option_table::{SbatchOption, TABLE};
+use crate::api::v1::parse::nearest;
+
+/// The ways in which an option takes a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OptionArity {
+    /// Always.
+    Value,
+    /// Only with `=`.
+    Perhaps,
+    /// Never.
+    Nothing,
+}
+
+/// An option as it was given.
+#[derive(Debug, Clone)]
+pub(super) struct GivenOption {
+    pub(super) line: usize,
+    pub(super) known: &'static SbatchOption,
+    pub(super) value: Option<String>,
+}
+
+impl GivenOption {
+    /// Writes the option as one word for `sbatch`.
+    pub(super) fn word(&self) -> String {
+        match &self.value {
+            Some(value) => format!("--{}={value}", self.known.name),
+            None => format!("--{}", self.known.name),
+        }
+    }
+
+    /// The value; empty if there is none.
+    pub(super) fn text(&self) -> &str {
+        self.value.as_deref().unwrap_or_default()
+    }
+
+    /// The error for a value that cannot be read.
+    pub(super) fn wrong(&self, remedy: impl Into<String>) -> ScriptError {
+        let problem = format!("--{}: {:?} cannot be read", self.known.name, self.text());
+        ScriptError::at(self.line, problem, remedy)
+    }
+}
+
+/// Reads the words of one component.
+pub(super) fn read(words: &[OptionWord]) -> Result<Vec<GivenOption>, ScriptError> {
+    let mut given = Vec::new();
+    let mut rest = words.iter().peekable();
+    while let Some(word) = rest.next() {
+        // A value stands on the line of its option.
+        let mut following = || {
+            rest.next_if(|next| next.line == word.line)
+                .map(|n| n.text.clone())
+        };
+        if let Some(long) = word.text.strip_prefix("--") {
+            given.push(of_long(word.line, long, &mut following)?);
+        } else {
+            of_short(word, &mut following, &mut given)?;
+        }
+    }
+    Ok(given)
+}
+
+fn of_long(
+    line: usize,
+    long: &str,
+    following: &mut dyn FnMut() -> Option<String>,
+) -> Result<GivenOption, ScriptError> {
+    let (name, value) = match long.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (long, None),
+    };
+    let known = by_name(line, name)?;
+    let value = match (known.takes, value) {
+        (OptionArity::Value, None) => Some(following().ok_or_else(|| without_value(line, known))?),
+        (OptionArity::Nothing, Some(_)) => {
+            let problem = format!("--{} takes no value", known.name);
+            return Err(ScriptError::at(line, problem, "leave it out"));
+        }
+        (_, value) => value,
+    };
+    if value.as_deref() == Some("") {
+        return Err(without_value(line, known));
+    }
+    Ok(GivenOption { line, known, value })
+}
+
+/// Reads short options: those without values may stand together in a word.
+fn of_short(
+    word: &OptionWord,
+    following: &mut dyn FnMut() -> Option<String>,
+    given: &mut Vec<GivenOption>,
+) -> Result<(), ScriptError> {
+    let line = word.line;
+    let mut letters = match word.text.strip_prefix('-') {
+        Some(letters) if !letters.is_empty() => letters.chars(),
+        _ => {
+            let problem = format!("{:?} is no option", shown(&word.text));
+            let remedy = "write options as --option=value; what the script itself is to be called \
+                          with stands on the command line, behind `--`";
+            return Err(ScriptError::at(line, problem, remedy));
+        }
+    };
+    while let Some(letter) = letters.next() {
+        let known = TABLE.iter().find(|known| known.short == Some(letter));
+        let known = known.ok_or_else(|| {
+            let problem = format!("there is no option -{letter} of sbatch");
+            ScriptError::at(line, problem, "write it as --option=value")
+        })?;
+        if known.takes != OptionArity::Value {
+            given.push(GivenOption {
+                line,
+                known,
+                value: None,
+            });
+            continue;
+        }
+        let rest = letters.as_str();
+        let value = if rest.is_empty() {
+            following()
+        } else {
+            Some(rest.to_owned())
+        };
+        let value = value.filter(|value| !value.is_empty());
+        let value = Some(value.ok_or_else(|| without_value(line, known))?);
+        given.push(GivenOption { line, known, value });
+        break;
+    }
+    Ok(())
+}
+
+/// Finds an option by its name, or by a prefix that only it has.
+fn by_name(line: usize, name: &str) -> Result<&'static SbatchOption, ScriptError> {
+    if let Some(known) = TABLE.iter().find(|known| known.name == name) {
+        return Ok(known);
+    }
+    let mut begins = TABLE
+        .iter()
+        .filter(|known| !name.is_empty() && known.name.starts_with(name));
+    if let (Some(known), None) = (begins.next(), begins.next()) {
+        return Ok(known);
+    }
+    let names: Vec<String> = TABLE.iter().map(|known| known.name.to_owned()).collect();
+    let remedy = match nearest(name, &names) {
+        Some(close) => format!("did you mean --{close}?"),
+        None => "correct it, or take it out".to_owned(),
+    };
+    Err(ScriptError::at(
+        line,
+        format!("there is no option --{} of sbatch", shown(name)),
+        remedy,
+    ))
+}
+
+fn without_value(line: usize, known: &SbatchOption) -> ScriptError {
+    let name = known.name;
+    ScriptError::at(
+        line,
+        format!("--{name} has no value"),
+        format!("write it as --{name}=..."),
+    )
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(40).collect()
+}

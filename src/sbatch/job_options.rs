@@ -1,0 +1,299 @@
+//! Settings that a script gives for its job as a whole, in the options of whichever component.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_domain::ids::RelPath;
+use cospan_domain::runner::Indices;
+use cospan_domain::units::DurationMs;
+
+use super::getopt::GivenOption;
+use super::options::ComponentOptions;
+use super::{Around, Script, ScriptError, launch, values};
+use crate::api::v1::runner::{SweepDocument, WarningDocument};
+use crate::api::v1::{JobDocument, Length};
+
+/// Values that mean no limit.
+const NO_LIMIT: [&str; 4] = ["0", "-1", "UNLIMITED", "INFINITE"];
+
+/// The remedy for a missing time.
+const SAY_TIME: &str = "say how long it runs at most, like #SBATCH --time=1:00:00";
+
+/// Letters behind `%` in the names of files that are known at a site.
+const PATTERN: &str = "AajJNnstux%";
+
+/// A job without components, and the common start of all of them.
+#[derive(Debug)]
+pub(super) struct ScriptJob {
+    pub(super) document: JobDocument,
+    pub(super) start: ScriptStart,
+}
+
+/// The common start of all components of a script.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ScriptStart {
+    /// Words of the launcher.
+    pub(super) words: Vec<String>,
+    pub(super) environment: BTreeMap<Arc<str>, Arc<str>>,
+    /// Directory below the work directory.
+    pub(super) directory: Option<RelPath>,
+    /// True for an array: its runs fill in the text between double braces.
+    is_array: bool,
+}
+
+impl ScriptStart {
+    /// Escapes a text so that it comes out unchanged.
+    pub(super) fn plain(&self, text: String) -> Arc<str> {
+        if self.is_array {
+            text.replace("{{", "{{{{").into()
+        } else {
+            text.into()
+        }
+    }
+
+    fn set(&mut self, name: &str, value: String) {
+        let value = self.plain(value);
+        self.environment.insert(name.into(), value);
+    }
+}
+
+/// All options of a script, for settings that can only be given once.
+struct All<'a>(&'a [ComponentOptions]);
+
+impl All<'_> {
+    /// The last of these options.
+    fn last(&self, names: &[&str]) -> Option<&GivenOption> {
+        let mut given = self.0.iter().flat_map(|options| &options.0);
+        given.rfind(|given| names.contains(&given.known.name))
+    }
+}
+
+/// Reads the settings of the whole job.
+pub(super) fn read(
+    script: &Script<'_>,
+    components: &[ComponentOptions],
+    around: Around<'_>,
+    notes: &mut Vec<(usize, String)>,
+) -> Result<ScriptJob, ScriptError> {
+    let all = All(components);
+    let array = all.last(&["array"]).map(indices).transpose()?;
+    let mut start = ScriptStart {
+        is_array: array.is_some(),
+        ..ScriptStart::default()
+    };
+    let name = all
+        .last(&["job-name"])
+        .map_or(script.name, GivenOption::text)
+        .to_owned();
+    start.set("SLURM_JOB_NAME", name.clone());
+    if let Some(indices) = &array {
+        of_array(indices, &mut start);
+    }
+    export(&all, script.text, around.variable, &mut start)?;
+    let folder = folder(&all, &mut start)?;
+    files(&all, folder, &mut start, notes)?;
+    if components.len() > 1 {
+        let note = "a heterogeneous job: each of its components runs the script, and COSPAN_RANK \
+                    tells which it is";
+        notes.push((1, note.to_owned()));
+    }
+    let sweep = array.map(|indices| SweepDocument {
+        array: Some(indices.to_string().into()),
+        ..SweepDocument::default()
+    });
+    let document = JobDocument {
+        name: Some(start.plain(name)),
+        rerunnable: all
+            .last(&["requeue", "no-requeue"])
+            .is_none_or(|g| g.known.name == "requeue"),
+        sweep,
+        warning: all.last(&["signal"]).map(warning).transpose()?,
+        ..JobDocument::bare(Length(wall_time(components, around, notes)?))
+    };
+    Ok(ScriptJob { document, start })
+}
+
+/// The longest time of any component, as they run together. If none gives a time, the limits of
+/// their partitions.
+fn wall_time(
+    components: &[ComponentOptions],
+    around: Around<'_>,
+    notes: &mut Vec<(usize, String)>,
+) -> Result<DurationMs, ScriptError> {
+    let given = components.iter().filter_map(|options| options.last("time"));
+    let times =
+        given.map(|given| match values::time(given.text()) {
+            Some(DurationMs::ZERO) | None if NO_LIMIT.contains(&given.text()) => Err(
+                ScriptError::at(given.line, "--time gives no limit", SAY_TIME),
+            ),
+            Some(time) if time > DurationMs::ZERO => Ok(time),
+            _ => Err(given.wrong("write it as minutes, as 1:30:00, or as 2-12:00:00")),
+        });
+    let longest = times.collect::<Result<Vec<_>, _>>()?.into_iter().max();
+    let Some(longest) = longest else {
+        return default_time(components, around, notes);
+    };
+    Ok(longest)
+}
+
+/// The longest default time of the partitions of its components.
+fn default_time(
+    components: &[ComponentOptions],
+    around: Around<'_>,
+    notes: &mut Vec<(usize, String)>,
+) -> Result<DurationMs, ScriptError> {
+    let mut longest = None;
+    for options in components {
+        let partition = options.last("partition").map(GivenOption::text);
+        let known = (around.default_time)(partition).ok_or_else(|| {
+            let of = partition
+                .map(|names| format!(" of {names}"))
+                .unwrap_or_default();
+            let problem = format!("it gives no --time, and no site tells a default time{of}");
+            ScriptError::whole(problem, SAY_TIME)
+        })?;
+        longest = longest.max(Some(known));
+    }
+    let (time, whose) =
+        longest.ok_or_else(|| ScriptError::whole("it gives no --time", SAY_TIME))?;
+    notes.push((
+        1,
+        format!(
+            "no --time: it may run for {}, as {whose} has it",
+            Length(time)
+        ),
+    ));
+    Ok(time)
+}
+
+fn indices(given: &GivenOption) -> Result<Indices, ScriptError> {
+    given.text().parse().map_err(|error| {
+        let problem = format!("--array: {error}");
+        ScriptError::at(
+            given.line,
+            problem,
+            "write it as 0-99, 1,3,5-8, 0-100:10 or 0-99%4",
+        )
+    })
+}
+
+fn of_array(indices: &Indices, start: &mut ScriptStart) {
+    let (first, last) = indices.bounds();
+    for (name, number) in [
+        ("SLURM_ARRAY_TASK_COUNT", indices.count()),
+        ("SLURM_ARRAY_TASK_MIN", first),
+        ("SLURM_ARRAY_TASK_MAX", last),
+        ("SLURM_ARRAY_TASK_STEP", indices.step()),
+    ] {
+        start.set(name, number.to_string());
+    }
+    // Each run fills in its own index.
+    start
+        .environment
+        .insert("SLURM_ARRAY_TASK_ID".into(), "{{index}}".into());
+}
+
+/// Variables that the script gets, and whether it gets a login environment.
+fn export(
+    all: &All<'_>,
+    text: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+    start: &mut ScriptStart,
+) -> Result<(), ScriptError> {
+    let mut logs_in = true;
+    if let Some(given) = all.last(&["export"]) {
+        let mut items = values::export(given.text())
+            .ok_or_else(|| given.wrong("write it as ALL, NONE, NIL or NAME=VALUE,NAME=VALUE"))?;
+        let first = items[0]
+            .1
+            .is_none()
+            .then(|| items[0].0.to_ascii_uppercase());
+        logs_in = matches!(first.as_deref(), Some("ALL" | "NONE"));
+        if logs_in || first.as_deref() == Some("NIL") {
+            items.remove(0);
+        }
+        for (name, value) in items {
+            let value = value.or_else(|| variable(&name)).ok_or_else(|| {
+                let problem = format!("--export: {name} is not exported where it is submitted");
+                ScriptError::at(given.line, problem, format!("give its value: {name}=..."))
+            })?;
+            start.set(&name, value);
+        }
+    }
+    if logs_in && !launch::logs_in(text) {
+        start.words.push("login".to_owned());
+    }
+    Ok(())
+}
+
+/// Sets the directory of the start; returns it if it is an absolute path at the site.
+fn folder<'a>(all: &'a All<'_>, start: &mut ScriptStart) -> Result<Option<&'a str>, ScriptError> {
+    let Some(given) = all.last(&["chdir"]) else {
+        return Ok(None);
+    };
+    let path = given.text();
+    if path.starts_with('/') {
+        start.words.push(format!("cd={path}"));
+        return Ok(Some(path));
+    }
+    let below = RelPath::new(path);
+    let remedy = "give an absolute path at the site, or one below the work directory";
+    start.directory = Some(below.map_err(|_| given.wrong(remedy))?);
+    Ok(None)
+}
+
+/// Sets the files for output: files of the site only; all other output is kept, and shown by
+/// `cospan logs`.
+fn files(
+    all: &All<'_>,
+    folder: Option<&str>,
+    start: &mut ScriptStart,
+    notes: &mut Vec<(usize, String)>,
+) -> Result<(), ScriptError> {
+    for name in ["output", "error"] {
+        let Some(given) = all.last(&[name]) else {
+            continue;
+        };
+        let path = given.text();
+        check_pattern(given)?;
+        match folder {
+            _ if path.starts_with('/') => start.words.push(format!("{name}={path}")),
+            Some(folder) => start.words.push(format!("{name}={folder}/{path}")),
+            None => notes.push((
+                given.line,
+                format!(
+                    "--{name}={path} is not written, because it is no absolute path: `cospan \
+                     logs` shows what is printed"
+                ),
+            )),
+        }
+    }
+    match all.last(&["open-mode"]).map(|given| (given, given.text())) {
+        Some((_, "append")) => start.words.push("append".to_owned()),
+        Some((_, "truncate")) | None => {}
+        Some((given, _)) => return Err(given.wrong("give append or truncate")),
+    }
+    Ok(())
+}
+
+fn check_pattern(given: &GivenOption) -> Result<(), ScriptError> {
+    let mut rest = given.text();
+    while let Some((_, after)) = rest.split_once('%') {
+        let letter = after
+            .chars()
+            .next()
+            .filter(|letter| PATTERN.contains(*letter));
+        let letter = letter.ok_or_else(|| given.wrong("of % only %A %a %j %N %u %x are known"))?;
+        rest = &after[letter.len_utf8()..];
+    }
+    Ok(())
+}
+
+fn warning(given: &GivenOption) -> Result<WarningDocument, ScriptError> {
+    let remedy = "write it as USR1@120; signals are USR1, USR2, TERM, INT and HUP";
+    let (signal, seconds) = values::signal(given.text()).ok_or_else(|| given.wrong(remedy))?;
+    Ok(WarningDocument {
+        signal,
+        before: Length(DurationMs(seconds.saturating_mul(1_000))),
+    })
+}

@@ -1,0 +1,524 @@
+//! The reasons why a job is where it is, as the API shows them.
+
+use std::sync::Arc;
+
+use cospan_actors::coallocator::{Explanation, StartEstimate, WaitCause};
+use cospan_domain::content::Content;
+use cospan_domain::ids::{ComponentIndex, Digest, SiteName};
+use cospan_domain::job::job_state::{AbortCause, AfterAbort, Component, Job, JobPhase};
+use cospan_domain::job::spec::{Collect, JobSpec};
+use cospan_domain::placement::MissingLink;
+use cospan_domain::queue::{Condition, QueueStanding};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+
+use crate::api::v1::Instant;
+use crate::api::v1::event_report::{ComponentNames, abort_cause};
+use crate::api::v1::explain::{
+    BidReport, ClassReport, CostReport, EstimateReport, ExpectedTransferReport, ExplainReport,
+    RefusedReport, TransferReport, WithheldReport,
+};
+use crate::api::v1::ranking::RankingReport;
+use crate::http::control_plane_port::ExplainPage;
+use crate::serve::verdict_report::Verdicts;
+use crate::serve::{reservation_text, site_queue_text, verdict_report};
+
+/// The progress of a copy of some content on its way to a site.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CopyProgress {
+    /// True if the copy is ready: whole and checked.
+    pub(super) here: bool,
+    /// Bytes that have arrived.
+    pub(super) done: Bytes,
+    /// Time at which it is expected to be whole.
+    pub(super) expected: Option<Timestamp>,
+    /// The error of the latest try.
+    pub(super) problem: Option<Arc<str>>,
+}
+
+/// Facts for a report on a job, beside its explanation.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ExplainContext<'a> {
+    /// Position in its queue.
+    pub(super) standing: Option<&'a QueueStanding>,
+    /// Longest time that a component waits for the others.
+    pub(super) hold: DurationMs,
+}
+
+/// The report on some components of a job; `copies` gives the progress of a copy.
+pub(super) fn report(
+    job: &Job,
+    explanation: &Explanation,
+    ExplainContext { standing, hold }: ExplainContext<'_>,
+    page: ExplainPage,
+    copies: impl Fn(Digest, &SiteName) -> CopyProgress,
+) -> ExplainReport {
+    let waits = explanation.wait == WaitCause::Placement;
+    let verdicts = verdict_report::of_job(job, explanation, page);
+    let is_first = page.after == 0;
+    let placed_by = job.placed_by.as_ref().filter(|_| job.is_placed());
+    ExplainReport {
+        job: job.id.0,
+        revision: Some(job.revision),
+        summary: summary(job, explanation, standing),
+        priority: None,
+        policy: Some(
+            placed_by
+                .map_or(&explanation.policy, |by| &by.policy)
+                .to_string(),
+        ),
+        rule: placed_by.map(|by| by.rule.as_str().into()),
+        refused: placed_by
+            .and_then(|by| by.refused.as_ref())
+            .map(RefusedReport::from),
+        position: standing.map(|standing| standing.ahead as u64 + 1),
+        estimate: estimate(explanation),
+        estimate_unknown: unknown(explanation),
+        cost: if waits {
+            cost(explanation, &job.spec, hold, &verdicts)
+        } else {
+            None
+        },
+        bids: if is_first {
+            bids(explanation)
+        } else {
+            Vec::new()
+        },
+        bids_by: bids_by(explanation, job.is_placed()).filter(|_| is_first),
+        ranking: RankingReport::of(job, |component| verdicts.tell_of(component)),
+        withheld: withheld(explanation).filter(|_| waits),
+        transfers: transfers(job, |component| verdicts.tell_of(component), copies),
+        last_words: Vec::new(),
+        next: verdicts.next(),
+        groups: verdicts.groups,
+        verdicts: verdicts.shown,
+    }
+}
+
+fn bids(explanation: &Explanation) -> Vec<BidReport> {
+    explanation.bids.iter().map(BidReport::from).collect()
+}
+
+/// The basis of the bids: those of a placed job are not those that decided.
+fn bids_by(explanation: &Explanation, is_placed: bool) -> Option<String> {
+    if explanation.bids.is_empty() {
+        return None;
+    }
+    let bandwidths = format!("bandwidths {}", explanation.bid_kind.as_str());
+    Some(if is_placed {
+        format!(
+            "sites as they are now, without what the job itself holds, not as they were when it \
+             was placed, which is not kept; {bandwidths}"
+        )
+    } else {
+        format!("sites as they are now; {bandwidths}")
+    })
+}
+
+fn withheld(explanation: &Explanation) -> Option<WithheldReport> {
+    let guard = explanation.starvation_guard.as_ref()?;
+    let processors = guard
+        .withheld
+        .iter()
+        .map(|(site, count)| (site.to_string(), *count));
+    Some(WithheldReport {
+        job: guard.job.0,
+        until: Instant(guard.until),
+        processors: processors.collect(),
+    })
+}
+
+/// Content on its way to or from a component of a job.
+struct OnItsWay {
+    component: ComponentIndex,
+    content: Content,
+    from: SiteName,
+    to: SiteName,
+}
+
+/// Input of the present round that has not arrived yet; and then the outputs that have not arrived
+/// yet.
+fn on_its_way(job: &Job) -> Vec<OnItsWay> {
+    match job.phase {
+        JobPhase::Placed { .. } | JobPhase::Claiming { .. } if !job.inputs_here => inputs(job),
+        JobPhase::Collecting { .. } => outputs(job),
+        _ => Vec::new(),
+    }
+}
+
+fn inputs(job: &Job) -> Vec<OnItsWay> {
+    let mut inputs = Vec::new();
+    for (component, state) in job.indexed() {
+        let Some(placement) = &state.placement else {
+            continue;
+        };
+        inputs.extend(placement.sources.iter().map(|source| OnItsWay {
+            component,
+            content: source.content,
+            from: source.from.clone(),
+            to: placement.site.clone(),
+        }));
+    }
+    inputs
+}
+
+fn outputs(job: &Job) -> Vec<OnItsWay> {
+    let mut outputs = Vec::new();
+    for (component, state, spec) in job.specified() {
+        let Some(placement) = &state.placement else {
+            continue;
+        };
+        for (collected, output) in state.collected.iter().zip(&spec.outputs) {
+            if let (Collect::ToSite { site, .. }, Some(content), false) =
+                (&output.collect, collected.content, collected.done)
+            {
+                let from = placement.site.clone();
+                let to = site.clone();
+                outputs.push(OnItsWay {
+                    component,
+                    content,
+                    from,
+                    to,
+                });
+            }
+        }
+    }
+    outputs
+}
+
+fn transfers(
+    job: &Job,
+    is_told_of: impl Fn(ComponentIndex) -> bool,
+    copies: impl Fn(Digest, &SiteName) -> CopyProgress,
+) -> Vec<TransferReport> {
+    let ways = on_its_way(job)
+        .into_iter()
+        .filter(|way| is_told_of(way.component));
+    ways.filter_map(|way: OnItsWay| {
+        let copy = copies(way.content.digest, &way.to);
+        Some(TransferReport {
+            component: name(job, way.component)?,
+            site: way.to.to_string(),
+            from: way.from.to_string(),
+            digest: way.content.digest.to_string(),
+            done_bytes: if copy.here {
+                way.content.size.0
+            } else {
+                copy.done.0
+            },
+            size_bytes: way.content.size.0,
+            expected_at: copy.expected.map(Instant),
+            here: copy.here,
+            problem: copy
+                .problem
+                .filter(|_| !copy.here)
+                .map(|problem| problem.to_string()),
+        })
+    })
+    .collect()
+}
+
+/// The report on a job that is not submitted.
+pub(super) fn preview(
+    explanation: &Explanation,
+    spec: &JobSpec,
+    hold: DurationMs,
+    page: ExplainPage,
+) -> ExplainReport {
+    let verdicts = verdict_report::of_preview(explanation, page);
+    ExplainReport {
+        job: 0,
+        revision: None,
+        summary: placement(explanation, None),
+        priority: explanation.class.map(ClassReport::from),
+        policy: Some(explanation.policy.to_string()),
+        rule: explanation
+            .decision
+            .as_ref()
+            .ok()
+            .map(|plan| plan.rule.as_str().into()),
+        refused: None,
+        position: None,
+        estimate: estimate(explanation),
+        estimate_unknown: unknown(explanation),
+        cost: cost(explanation, spec, hold, &verdicts),
+        bids: if page.limit > 0 {
+            bids(explanation)
+        } else {
+            Vec::new()
+        },
+        bids_by: bids_by(explanation, false),
+        ranking: Vec::new(),
+        withheld: withheld(explanation),
+        transfers: Vec::new(),
+        last_words: Vec::new(),
+        next: verdicts.next(),
+        groups: verdicts.groups,
+        verdicts: verdicts.shown,
+    }
+}
+
+fn estimate(explanation: &Explanation) -> Option<EstimateReport> {
+    match &explanation.estimate {
+        StartEstimate::Within { from, until, basis } => Some(EstimateReport {
+            from: (*from).into(),
+            until: (*until).into(),
+            basis: basis.clone(),
+        }),
+        StartEstimate::Unknown(_) | StartEstimate::None => None,
+    }
+}
+
+fn unknown(explanation: &Explanation) -> Option<String> {
+    match &explanation.estimate {
+        StartEstimate::Unknown(reason) => Some(reason.clone()),
+        StartEstimate::Within { .. } | StartEstimate::None => None,
+    }
+}
+
+/// The cost of the plan, if there is one; in total, with the transfers of the components in the
+/// report.
+fn cost(
+    explanation: &Explanation,
+    spec: &JobSpec,
+    hold: DurationMs,
+    told: &Verdicts,
+) -> Option<CostReport> {
+    let plan = explanation.decision.as_ref().ok()?;
+    let transfers = explanation.transfers.iter();
+    let transfers = transfers
+        .filter(|transfer| told.tell_of(transfer.component))
+        .map(|transfer| {
+            let measured = transfer.link.as_ref().and_then(|link| link.measured);
+            let component = explanation.components.get(transfer.component.0 as usize);
+            ExpectedTransferReport {
+                component: component.cloned().unwrap_or_default(),
+                site: transfer.to.to_string(),
+                from: transfer.source.from.to_string(),
+                digest: transfer.source.content.digest.to_string(),
+                bytes: transfer.source.content.size.0,
+                time_ms: transfer.time.0,
+                bandwidth_bps: transfer.link.as_ref().map(|link| link.bandwidth.0),
+                measured_at: measured.map(|measured| measured.at.into()),
+            }
+        });
+    let moved = explanation
+        .transfers
+        .iter()
+        .filter(|transfer| transfer.source.from != transfer.to);
+    let processors = u64::from(spec.total_resources().processors);
+    let held = |length: DurationMs| processors.saturating_mul(length.0);
+    Some(CostReport {
+        transfers: transfers.collect(),
+        moved_bytes: moved.map(|transfer| transfer.source.content.size.0).sum(),
+        transfer_ms: plan.transfer_time.0,
+        held_processor_ms: held(plan.transfer_time + hold + spec.wall_time),
+        run_processor_ms: held(spec.wall_time),
+    })
+}
+
+fn name(job: &Job, index: ComponentIndex) -> Option<String> {
+    job.name_of(index)
+}
+
+fn summary(job: &Job, explanation: &Explanation, standing: Option<&QueueStanding>) -> String {
+    match &explanation.wait {
+        WaitCause::Ended => standing_of(&job.phase),
+        WaitCause::Held(reason) => format!("it is held: {reason}"),
+        WaitCause::Frozen => "it is frozen; `cospan thaw` lets it be placed".into(),
+        WaitCause::Turn(limit) => {
+            format!("it waits for its turn: at most {limit} run(s) of its sweep at once")
+        }
+        WaitCause::Phase => {
+            let promised = reservation_text::told(job);
+            let mut summary = promised.unwrap_or_else(|| phase(job, explanation.next_claim));
+            for site in verdict_report::removed(job, explanation) {
+                summary.push_str(&format!("; site {site} is no longer in the configuration"));
+            }
+            if let Some(silence) = explanation.silence.told(job) {
+                summary.push_str(&format!("; {silence}"));
+            }
+            summary
+        }
+        WaitCause::Placement => reservation_text::told(job).unwrap_or_else(|| {
+            let summary = placement(explanation, standing);
+            reservation_text::needed(job)
+                .map_or(summary.clone(), |needed| format!("{summary}; {needed}"))
+        }),
+        WaitCause::NotSubmitted => placement(explanation, standing),
+    }
+}
+
+fn placement(explanation: &Explanation, standing: Option<&QueueStanding>) -> String {
+    if let Some(Condition::BackedOff(until)) = standing.map(|standing| standing.condition) {
+        let until = Instant(until);
+        return format!("it backs off after a setback and is tried again at {until}");
+    }
+    match &explanation.decision {
+        Ok(plan) => {
+            let queued = plan
+                .placements
+                .iter()
+                .any(|placement| placement.acquisition.is_queued());
+            format!(
+                "it can be placed now, on {} site(s){}, with input there in {}",
+                plan.sites_combined(),
+                if queued {
+                    " to wait in their queues"
+                } else {
+                    ""
+                },
+                plan.transfer_time
+            )
+        }
+        Err(refusal) => match &explanation.missing_link {
+            Some(missing) => {
+                format!(
+                    "it cannot be placed: {}",
+                    lacking(missing, &explanation.components)
+                )
+            }
+            None => {
+                format!(
+                    "it cannot be placed now: {}",
+                    refusal.naming(&explanation.components)
+                )
+            }
+        },
+    }
+}
+
+/// Names the missing link, and the remedy.
+pub(super) fn lacking(missing: &MissingLink, names: &[String]) -> String {
+    let MissingLink {
+        component,
+        from,
+        to,
+    } = missing;
+    let name = names.get(component.0 as usize).cloned();
+    let name = name.unwrap_or_else(|| component.to_string());
+    format!(
+        "the input of component {name} is at {from}, and no link brings it to {to}; configure a \
+         [[link]] from {from} to {to}, or register the file at {to} too"
+    )
+}
+
+/// Start of a component that did not start with the others.
+fn begins_later(job: &Job, index: ComponentIndex) -> Option<String> {
+    let name = name(job, index)?;
+    let at = Instant(job.begins_at(index)?);
+    Some(format!("; {name} begins at {at}, as promised"))
+}
+
+/// Of very many names only this many are listed.
+const MOST_NAMES: usize = 50;
+
+/// Lists names, with the number of those left out.
+fn some_of(names: &[String]) -> String {
+    match names.len() {
+        0 => "none".into(),
+        count if count > MOST_NAMES => {
+            format!(
+                "{} and {} more",
+                names[..MOST_NAMES].join(", "),
+                count - MOST_NAMES
+            )
+        }
+        _ => names.join(", "),
+    }
+}
+
+fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
+    let next = next_claim.map(|at| format!("; processors are claimed next at {}", Instant(at)));
+    let next = next.unwrap_or_default();
+    let waiting = |run: &str| {
+        let names: Vec<String> = job
+            .indexed()
+            .filter(|(_, component)| component.run.as_str() == run)
+            .filter_map(|(index, _)| name(job, index))
+            .collect();
+        some_of(&names)
+    };
+    match &job.phase {
+        JobPhase::Placed { .. } if job.inputs_here => {
+            format!("it is placed, its input is there{next}")
+        }
+        JobPhase::Placed { .. } => format!("it is placed; its input is on the way{next}"),
+        JobPhase::Claiming { .. } if site_queue_text::told(job).is_some() => {
+            site_queue_text::told(job).unwrap_or_default()
+        }
+        JobPhase::Claiming { .. } if job.inputs_here => format!(
+            "processors are being claimed; at the gate: {}; submitted: {}; not yet: {}{next}",
+            waiting("at-gate"),
+            waiting("submitted"),
+            waiting("idle")
+        ),
+        JobPhase::Claiming { .. } => {
+            format!("processors are claimed; its input is on the way{next}")
+        }
+        JobPhase::Starting { .. } => "its start is decided; gates are being opened".into(),
+        JobPhase::Running { .. } => {
+            let (later, restarted): (Vec<_>, Vec<_>) =
+                job.restarting().partition(|index: &ComponentIndex| {
+                    job.components
+                        .get(index.0 as usize)
+                        .is_some_and(Component::is_to_begin_later)
+                });
+            let restarted: Vec<_> = restarted.into_iter().filter_map(|i| name(job, i)).collect();
+            let later = later.into_iter().take(MOST_NAMES);
+            let later: String = later.filter_map(|i| begins_later(job, i)).collect();
+            let running = waiting("running");
+            match restarted.as_slice() {
+                [] if later.is_empty() => format!("it runs: {running}"),
+                [] => format!("it runs: {running}{later}{next}"),
+                names => {
+                    format!(
+                        "it runs: {running}{later}; restarted alone: {}{next}",
+                        some_of(names)
+                    )
+                }
+            }
+        }
+        JobPhase::Collecting { .. } => {
+            "it succeeded; its outputs are brought to their sites".into()
+        }
+        JobPhase::Aborting {
+            why: AbortCause::Cancelled,
+            ..
+        } => "it is being cancelled; what runs is being ended".into(),
+        JobPhase::Aborting { why, then, .. } => {
+            let why = abort_cause(why, &ComponentNames::of(job));
+            format!("its round is being given up: {why}; {}", afterwards(then))
+        }
+        JobPhase::Queued { .. }
+        | JobPhase::Finished { .. }
+        | JobPhase::Failed { .. }
+        | JobPhase::Cancelled { .. } => standing_of(&job.phase),
+    }
+}
+
+/// The state, with the reason or the user if it ended badly.
+fn standing_of(phase: &JobPhase) -> String {
+    let state = phase.kind().as_str();
+    match phase {
+        JobPhase::Failed { reason, .. } => format!("it is {state}: {reason}"),
+        JobPhase::Cancelled { by, .. } => format!("it is {state}, by {by}"),
+        _ => format!("it is {state}"),
+    }
+}
+
+fn afterwards(then: &AfterAbort) -> String {
+    match then {
+        AfterAbort::Requeue { not_before } => {
+            format!(
+                "then it is placed anew, not before {}",
+                Instant(*not_before)
+            )
+        }
+        AfterAbort::Fail { reason } => format!("then it fails: {reason}"),
+        AfterAbort::Cancel { by } => format!("then it is cancelled, as {by} asked"),
+    }
+}
+
+#[cfg(test)]
+#[path = "explanation_tests.rs"]
+mod tests;

@@ -1,0 +1,459 @@
+//! The control plane as the HTTP edge sees it.
+
+use std::sync::Arc;
+
+use actix_web::web::Bytes;
+use async_trait::async_trait;
+use cospan_actors::api::{
+    ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, FreeLater, SiteStanding, StartsToCompute,
+    Submission, View,
+};
+use cospan_actors::journal::JournalChange;
+use cospan_domain::catalogue::file_state::FileRecord;
+use cospan_domain::ids::{
+    Attempt, AttemptTag, ComponentIndex, Digest, JobId, KeyName, LogicalName, SiteName,
+};
+use cospan_domain::job::job_state::Job;
+use cospan_domain::reservation::{EqualParts, StartWindow};
+use cospan_domain::transfer::copy_state::CopyPhase;
+use cospan_domain::transfer::file_place::FilePlace;
+use cospan_domain::units;
+use cospan_sites::files::tree_pieces::Listing;
+use cospan_sites::port::{PayloadStream, Readable, SiteError, UploadStep};
+use futures_util::StreamExt;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::division_text;
+use super::explanation;
+use super::freshness;
+use super::read_stderr_tail;
+use super::records;
+use super::site_report;
+use crate::api::v1::explain::ExplainReport;
+use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
+use crate::api::v1::ranking::RankingReport;
+use crate::api::v1::shared_reservation;
+use crate::api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
+use crate::api::v1::store::StoreReport;
+use crate::chaos::Rehearsals;
+use crate::http::control_plane_port::{
+    Backend, Changes, ExplainPage, FollowedChange, JobChange, JobFacts, JobHistory, ListOrder,
+    Pieces, ReadOrder, ServedPiece, WantedFile,
+};
+
+/// A control plane behind the HTTP edge.
+pub(super) struct Served {
+    plane: ControlPlane,
+    engine: &'static str,
+    rehearsals: Rehearsals,
+}
+
+impl Served {
+    /// `engine`: the name of the store's engine.
+    pub(super) fn new(plane: ControlPlane, engine: &'static str, rehearsals: Rehearsals) -> Self {
+        Self {
+            plane,
+            engine,
+            rehearsals,
+        }
+    }
+
+    fn find(&self, id: JobId) -> Option<Arc<Job>> {
+        self.plane.view().jobs.get(&id).cloned()
+    }
+
+    /// The site of an attempt of a job, and its tag there.
+    fn attempt_at(
+        &self,
+        job: &Job,
+        component: ComponentIndex,
+        attempt: Attempt,
+    ) -> Result<(SiteName, AttemptTag), ApiRefusal> {
+        let state = job.components.get(component.0 as usize);
+        let placed = state.and_then(|state| state.placement.as_ref());
+        let site = placed
+            .map(|placement| placement.site.clone())
+            .ok_or_else(|| {
+                let id = job.id;
+                ApiRefusal::NotFound(format!(
+                    "component {component} of job {id} has run nowhere yet"
+                ))
+            })?;
+        Ok((site, job.tag_of(self.plane.instance(), component, attempt)))
+    }
+}
+
+/// Translates a site's answer that it has nothing to read, or its silence.
+fn unread(site: &SiteName, error: SiteError) -> ApiRefusal {
+    match error {
+        SiteError::Refused(problem) => ApiRefusal::NotFound(format!("at {site}: {problem}")),
+        error => ApiRefusal::Site(format!("{site}: {error}")),
+    }
+}
+
+#[async_trait]
+impl Backend for Served {
+    async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
+        freshness::command(&self.plane, command).await
+    }
+
+    fn preview(
+        &self,
+        by: &KeyName,
+        submission: Submission,
+        rows: usize,
+    ) -> Result<ExplainReport, ApiRefusal> {
+        let spec = submission.spec.clone();
+        let explanation = self.plane.preview(by, submission.clone())?;
+        let limit = if rows > 0 {
+            ExplainPage::FIRST.limit
+        } else {
+            0
+        };
+        let page = ExplainPage {
+            rows,
+            limit,
+            ..ExplainPage::FIRST
+        };
+        let mut report = explanation::preview(&explanation, &spec, self.plane.hold_max(), page);
+        // It is computed apart from the threads that serve requests.
+        if division_text::is_to_be(&spec)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && let Some(division) = runtime.block_on(self.plane.division(by, submission))?
+        {
+            report.summary = division_text::told(&spec, &division);
+        }
+        Ok(report)
+    }
+
+    fn would_accept(&self, by: &KeyName, submission: Submission) -> Result<(), ApiRefusal> {
+        self.plane.would_accept(by, submission)
+    }
+
+    async fn rankings(&self, by: &KeyName, submission: Submission) -> Vec<RankingReport> {
+        let spec = submission.spec.clone();
+        let lead = self.plane.reservation_lead();
+        let rankings = self.plane.rankings(by, submission).await;
+        let names = spec.names(spec.components.len()).into_iter();
+        let named = names.zip(&rankings);
+        named
+            .map(|(name, ranking)| RankingReport::of_one(name, ranking, lead, None))
+            .collect()
+    }
+
+    fn warning(&self, id: JobId) -> Option<String> {
+        let job = self.find(id)?;
+        let missing = self.plane.missing_link(&job)?;
+        let names = job.spec.names(job.spec.components.len());
+        Some(format!(
+            "it is queued, and can never start: {}",
+            explanation::lacking(&missing, &names)
+        ))
+    }
+
+    fn view(&self) -> Arc<View> {
+        self.plane.view()
+    }
+
+    fn files(
+        &self,
+        after: Option<&LogicalName>,
+        site: Option<&SiteName>,
+        shows: &dyn Fn(&KeyName) -> bool,
+        limit: usize,
+    ) -> FilePage {
+        let view = self.plane.view();
+        let has = |file: &FileRecord| {
+            let entry = file.entry.as_ref();
+            entry.is_some_and(|entry| {
+                shows(&entry.registered_by)
+                    && site.is_none_or(|site| entry.replicas.iter().any(|(at, _)| at == site))
+            })
+        };
+        let beyond = |name: &LogicalName| after.is_none_or(|after| name > after);
+        let found = view
+            .files
+            .iter()
+            .filter(|(name, file)| beyond(name) && has(file));
+        let mut files: Vec<FileReport> = found
+            .take(limit + 1)
+            .filter_map(|(_, file)| file_report(&view, file))
+            .collect();
+        let more = files.len() > limit;
+        files.truncate(limit);
+        let next = files.last().filter(|_| more).map(|last| last.name.clone());
+        FilePage { files, next }
+    }
+
+    fn file(&self, name: &LogicalName) -> Option<FileReport> {
+        let view = self.plane.view();
+        file_report(&view, view.files.get(name)?)
+    }
+
+    fn file_owner(&self, name: &LogicalName) -> Option<KeyName> {
+        let view = self.plane.view();
+        Some(view.files.get(name)?.entry.as_ref()?.registered_by.clone())
+    }
+
+    fn look_at_sites(&self) {
+        self.plane.look_at_sites();
+    }
+
+    fn sites(&self) -> SiteList {
+        let now = self.plane.now();
+        let sites = self
+            .plane
+            .sites()
+            .iter()
+            .map(|site: &SiteStanding| SiteReport {
+                injected_faults: self.rehearsals.faults_at(site.name.as_str()),
+                ..site_report::report(site, now)
+            })
+            .collect();
+        SiteList {
+            sites,
+            isolated: self.plane.isolated(),
+        }
+    }
+
+    fn links_to(&self, site: &SiteName) -> Vec<LinkReport> {
+        self.plane
+            .links_to(site)
+            .iter()
+            .map(site_report::link)
+            .collect()
+    }
+
+    fn needs(&self) -> NeedsReport {
+        let view = self.plane.view();
+        let open = view.jobs.values().filter(|job| !job.is_final());
+        NeedsReport {
+            instance: self.plane.instance().to_string(),
+            jobs: open.map(|job| job.id.0).collect(),
+        }
+    }
+
+    async fn startable(
+        &self,
+        site: Option<&SiteName>,
+        parts: &EqualParts,
+        window: StartWindow,
+    ) -> StartsToCompute {
+        self.plane
+            .startable(site.map(std::slice::from_ref), parts, window)
+            .await
+    }
+
+    async fn free_later(&self, site: &SiteName, within: units::DurationMs) -> FreeLater {
+        self.plane.free_later(site, within).await
+    }
+
+    fn store(&self) -> StoreReport {
+        let view = self.plane.view();
+        StoreReport {
+            engine: self.engine.into(),
+            instance: self.plane.instance().to_string(),
+            epoch: self.plane.epoch().0,
+            seq: view.seq.0,
+            size_bytes: self.plane.store_size().disk_bytes,
+            jobs: view.jobs.len() as u64,
+        }
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
+        match self.find(id) {
+            Some(job) => Ok(Some(job)),
+            None => {
+                let store = self.plane.store().clone();
+                records::apart(move || records::archived(&*store, id)).await
+            }
+        }
+    }
+
+    async fn history(&self, id: JobId) -> Result<Option<JobHistory>, ApiRefusal> {
+        let store = self.plane.store().clone();
+        let is_live = self.find(id).is_some();
+        records::apart(move || records::history(&*store, id, is_live)).await
+    }
+
+    async fn ask_about(
+        &self,
+        id: JobId,
+        page: ExplainPage,
+    ) -> Result<Option<JobFacts>, ApiRefusal> {
+        let Some(job) = self.find(id) else {
+            return Ok(None);
+        };
+        // Each page says whether the job backs off.
+        let standing = self.plane.standing(id).await;
+        let last_words = match page.after {
+            0 => read_stderr_tail::of(&self.plane, &job).await,
+            _ => Vec::new(),
+        };
+        Ok(Some(JobFacts {
+            job,
+            standing,
+            last_words,
+        }))
+    }
+
+    fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal> {
+        let JobFacts {
+            job,
+            standing,
+            last_words,
+        } = facts;
+        // A client that reads on knows already when the job may start.
+        let explanation = match page.after {
+            0 => self.plane.explain(&job),
+            _ => self.plane.explain_verdicts(&job),
+        };
+        let view = self.plane.view();
+        let known = explanation::ExplainContext {
+            standing: standing.as_ref(),
+            hold: self.plane.hold_max(),
+        };
+        let report = explanation::report(
+            &job,
+            &explanation,
+            known,
+            page,
+            |digest: Digest, site: &SiteName| {
+                let record = view.copies.get(&(digest, site.clone()));
+                let progress = self.plane.progress(digest, site);
+                explanation::CopyProgress {
+                    here: record.is_some_and(|copy| matches!(copy.phase, CopyPhase::Ready { .. })),
+                    done: progress.map(|progress| progress.done).unwrap_or_default(),
+                    expected: progress.map(|progress| progress.expected),
+                    problem: record.and_then(|copy| copy.trouble.last_error.clone()),
+                }
+            },
+        );
+        let turn = shared_reservation::turn(&job, &view, self.plane.now());
+        let summary = turn.unwrap_or_else(|| report.summary.clone());
+        Ok(ExplainReport {
+            last_words,
+            summary,
+            ..report
+        })
+    }
+
+    async fn read(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal> {
+        let (site, tag) = self.attempt_at(&what.job, what.component, what.attempt)?;
+        let file = match &what.file {
+            WantedFile::Stdout => Readable::Log(tag, PayloadStream::Stdout),
+            WantedFile::Stderr => Readable::Log(tag, PayloadStream::Stderr),
+            WantedFile::Output(path) => Readable::File(FilePlace::Output(tag, path.clone())),
+        };
+        let offset = units::Bytes(what.offset);
+        let piece = self.plane.read(&site, file, offset, what.limit).await;
+        let piece = piece.map_err(|error| unread(&site, error))?;
+        Ok(ServedPiece {
+            bytes: Bytes::from(piece.bytes),
+            size: piece.size.0,
+        })
+    }
+
+    async fn list(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
+        let (site, tag) = self.attempt_at(&what.job, what.component, what.attempt)?;
+        let listed = self
+            .plane
+            .list(&site, FilePlace::Output(tag, what.path.clone()))
+            .await;
+        listed.map_err(|error| unread(&site, error))
+    }
+
+    async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal> {
+        let done = self.plane.upload(site, step).await;
+        done.map_err(|error| ApiRefusal::Site(format!("{site}: {error}")))
+    }
+
+    async fn export(&self) -> Result<Pieces, ApiRefusal> {
+        let store = self.plane.store().clone();
+        let plane = &self.plane;
+        Ok(records::export(store, plane.instance(), plane.epoch()))
+    }
+
+    fn subscribe(&self) -> Changes {
+        let receiver = self.plane.subscribe();
+        let changes = futures_util::stream::unfold(receiver, |mut receiver| async move {
+            match receiver.recv().await {
+                Ok(committed) => {
+                    let followed: Vec<FollowedChange> =
+                        changes_of(&committed.change, committed.seq)
+                            .map(FollowedChange::Change)
+                            .collect();
+                    Some((followed, receiver))
+                }
+                Err(RecvError::Lagged(_)) => Some((vec![FollowedChange::Lost], receiver)),
+                Err(RecvError::Closed) => None,
+            }
+        });
+        Box::pin(changes.flat_map(futures_util::stream::iter))
+    }
+
+    fn rehearsals(&self) -> &Rehearsals {
+        &self.rehearsals
+    }
+
+    fn readiness(&self) -> Result<(), String> {
+        if self.plane.is_ready() {
+            Ok(())
+        } else {
+            Err("the control plane is starting or stopping".into())
+        }
+    }
+}
+
+fn changes_of(
+    change: &JournalChange,
+    seq: cospan_domain::ids::Seq,
+) -> Box<dyn Iterator<Item = JobChange> + Send + '_> {
+    match change {
+        JournalChange::NewJobs(jobs) => Box::new(jobs.iter().map(move |job| JobChange {
+            seq,
+            job: job.id,
+            owner: job.owner.clone(),
+            submitted: true,
+            events: Vec::new(),
+        })),
+        JournalChange::Job { new, events, .. } => Box::new(std::iter::once(JobChange {
+            seq,
+            job: new.id,
+            owner: new.owner.clone(),
+            submitted: false,
+            events: events.clone(),
+        })),
+        JournalChange::JobArchived { .. }
+        | JournalChange::Site { .. }
+        | JournalChange::Copy { .. }
+        | JournalChange::File { .. }
+        | JournalChange::IdsReserved { .. }
+        | JournalChange::Swept(_)
+        | JournalChange::Barrier => Box::new(std::iter::empty()),
+    }
+}
+
+fn file_report(view: &View, file: &FileRecord) -> Option<FileReport> {
+    let entry = file.entry.as_ref()?;
+    let kept = cospan_actors::transfer::kept(view, entry).map(|site| ReplicaReport {
+        site: site.to_string(),
+        path: None,
+        kept: true,
+    });
+    let replicas = entry.replicas.iter().map(|(site, place)| ReplicaReport {
+        site: site.to_string(),
+        path: match place {
+            FilePlace::User(path) => Some(path.to_string()),
+            FilePlace::Store(_) | FilePlace::Output(..) => None,
+        },
+        kept: false,
+    });
+    Some(FileReport {
+        name: file.name.to_string(),
+        owner: entry.registered_by.to_string(),
+        digest: entry.content.digest.to_string(),
+        size_bytes: entry.content.size.0,
+        replicas: replicas.chain(kept).collect(),
+    })
+}

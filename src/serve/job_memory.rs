@@ -1,0 +1,84 @@
+//! Bounds on the jobs' share of the server's memory.
+
+use cospan_actors::actor_settings::JobMemory;
+use cospan_domain::units::Bytes;
+
+use crate::config::Config;
+use crate::config::value::Auto;
+use crate::memory_limit;
+
+/// The memory that the server may use.
+fn of_server(config: &Config) -> Bytes {
+    config
+        .server
+        .memory
+        .given()
+        .unwrap_or_else(memory_limit::limit)
+}
+
+/// Most memory of all jobs together, also when a start finds them in the store: the rest is for
+/// reading them, for the store's cache and for requests under way.
+pub(super) fn most(config: &Config) -> Bytes {
+    Bytes(of_server(config).0 / 5 * 3)
+}
+
+/// Memory of jobs at which no more are accepted. By default that is far less than the bound at a
+/// start, so that a server starts even after its memory was cut, or a bound lowered, by half. No
+/// configured bound admits more than the server can start with.
+pub(super) fn for_jobs(config: &Config) -> JobMemory {
+    let bound = |given: Auto<Bytes>, auto: u64| {
+        given
+            .given()
+            .map_or(Bytes(auto), |bytes| bytes.min(most(config)))
+    };
+    let in_all = bound(config.limits.max_job_memory, of_server(config).0 / 4);
+    let per_key = bound(config.limits.max_job_memory_per_key, in_all.0 / 2);
+    JobMemory { in_all, per_key }
+}
+
+/// The configured bound, if it is more than the server can start with.
+pub(super) fn beyond(config: &Config) -> Option<Bytes> {
+    config
+        .limits
+        .max_job_memory
+        .given()
+        .filter(|given| *given > most(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(in_all: Auto<Bytes>, per_key: Auto<Bytes>) -> Config {
+        let mut config = Config::defaults().unwrap();
+        config.server.memory = Auto::Given(Bytes(1_000));
+        config.limits.max_job_memory = in_all;
+        config.limits.max_job_memory_per_key = per_key;
+        config
+    }
+
+    #[test]
+    fn jobs_get_a_quarter_of_the_memory_and_those_of_one_key_half_of_that() {
+        let by_default = config(Auto::Auto, Auto::Auto);
+        let JobMemory { in_all, per_key } = for_jobs(&by_default);
+        assert_eq!((in_all, per_key), (Bytes(250), Bytes(125)));
+        assert_eq!(beyond(&by_default), None);
+    }
+
+    #[test]
+    fn no_bound_lets_in_more_than_a_start_takes() {
+        let given = config(Auto::Given(Bytes(5_000)), Auto::Given(Bytes(4_000)));
+        let JobMemory { in_all, per_key } = for_jobs(&given);
+        assert_eq!((in_all, per_key), (most(&given), most(&given)));
+        assert_eq!(
+            (most(&given), beyond(&given)),
+            (Bytes(600), Some(Bytes(5_000)))
+        );
+        let within = config(Auto::Given(Bytes(600)), Auto::Auto);
+        assert_eq!(for_jobs(&within).in_all, Bytes(600));
+        assert_eq!(
+            (for_jobs(&within).per_key, beyond(&within)),
+            (Bytes(300), None)
+        );
+    }
+}

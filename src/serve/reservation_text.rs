@@ -1,0 +1,118 @@
+//! The state of a job that wants reservations, in words.
+
+use cospan_domain::job::job_state::{Job, JobPhase, JobReservations};
+use cospan_domain::reservation::StartWindow;
+use cospan_domain::units::DurationMs;
+
+use crate::api::v1::Instant;
+use crate::api::v1::reservation::{asks_at, part_name, unreserved};
+use crate::api::v1::split::SplitReport;
+
+/// Describes the wait for reservations; `None` if the job does not wait for any.
+pub(super) fn told(job: &Job) -> Option<String> {
+    job.reservation_wish()
+        .filter(|_| !job.claims_first() || job.is_being_promised())?;
+    match (&job.phase, &job.reservation) {
+        (JobPhase::Queued { .. }, Some(reservation)) if !reservation.spent => Some(
+            asking(reservation)
+                + &SplitReport::of(job).map_or(String::new(), |split| format!(", for {split}")),
+        ),
+        (JobPhase::Queued { not_before, .. }, Some(reservation)) if reservation.split.is_some() => {
+            let again = Instant(*not_before);
+            Some(format!(
+                "it is divided anew over what sites have free then, at {again}"
+            ))
+        }
+        (JobPhase::Queued { .. }, _) => Some(
+            "it waits until a site that grants reservations, and could hold it, takes jobs".into(),
+        ),
+        (JobPhase::Placed { .. } | JobPhase::Claiming { .. }, Some(reservation)) => {
+            let start = Instant(job.promised_start()?);
+            let flexible = if job.is_promised_flexibly() {
+                "; it is moved to an earlier start once its sites have more free"
+            } else {
+                ""
+            };
+            let held = held(job, reservation);
+            let claimed = claimed(job, reservation);
+            let split = split(job);
+            Some(format!(
+                "it starts at {start}, as promised: {split}{held}{claimed}{flexible}"
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// Describes what happens to a job that waits for idle processors, if it waits on; `None` if
+/// nothing does.
+pub(super) fn needed(job: &Job) -> Option<String> {
+    let StartWindow { earliest, latest } = job.reservation_wish()?.window;
+    if !job.claims_first() || job.reservation_asked_at().is_none() {
+        return None;
+    }
+    let latest = Instant(latest);
+    let Some(at) = asks_at(job).map(Instant) else {
+        return Some(format!(
+            "no site is asked to promise it a start any more; it fails at {latest}"
+        ));
+    };
+    let refused = match job.reservation {
+        Some(_) => "no site granted it a start; ",
+        None => "",
+    };
+    let earliest = Instant(earliest.max(at.0));
+    Some(format!(
+        "{refused}if it still waits at {at}, sites are asked to promise it a start from {earliest} to \
+         {latest}"
+    ))
+}
+
+fn asking(reservation: &JobReservations) -> String {
+    let answers = reservation.answers;
+    match reservation.question() {
+        Some((_, ask)) => format!(
+            "sites are asked for its reservations: {answers} answer(s) so far, now {}",
+            ask.site()
+        ),
+        None => format!("sites were asked for its reservations: {answers} answer(s)"),
+    }
+}
+
+/// Describes the division of a flexible job.
+fn split(job: &Job) -> String {
+    SplitReport::of(job).map_or(String::new(), |split| format!("{split}: "))
+}
+
+/// Describes the components without a reservation.
+fn claimed(job: &Job, reservation: &JobReservations) -> String {
+    let late = reservation.claims_for();
+    let told = unreserved(job).map(|one| {
+        let name = one.component;
+        let site = one.site;
+        format!(
+            "; {name} is NOT reserved: it is claimed at the start at {site} if processors are idle \
+             there, and the others wait for it up to {late}"
+        )
+    });
+    told.collect()
+}
+
+fn held(job: &Job, reservation: &JobReservations) -> String {
+    let held = reservation.parts().filter_map(|(part, held)| {
+        let name = part_name(job, reservation, part.component)?;
+        let held = held?;
+        let from = Instant(held.start);
+        let to = Instant(held.start + part.length);
+        let processors = part.resources.processors;
+        let later = match part.offset {
+            DurationMs::ZERO => String::new(),
+            offset => format!(", and begins {offset} after the others"),
+        };
+        let site = &held.site;
+        Some(format!(
+            "{name} has {processors} processors at {site} from {from} to {to}{later}"
+        ))
+    });
+    held.collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,374 @@
+//! From the configuration to the settings of actors, sites, store and HTTP edge.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cospan_actors::actor_settings::{
+    BidSettings, InformationSettings, NetworkSettings, Settings, Staging,
+};
+use cospan_domain::acquisition::{ClaimLimits, Scores};
+use cospan_domain::claim::{ClaimParameters, MinClaimStep};
+use cospan_domain::ids::{KeyName, PolicyName, SiteName, TargetName};
+use cospan_domain::job::job_parameters::JobParameters;
+use cospan_domain::job::spec::SpecLimits;
+use cospan_domain::placement::{BidBandwidths, DefaultPolicies, Quota, QuotaBasis};
+use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
+use cospan_domain::site::contact::ContactParameters;
+use cospan_domain::site::site_parameters::SiteParameters;
+use cospan_domain::transfer::copy_parameters::CopyParameters;
+use cospan_domain::transfer::measured_bandwidth::RateParameters;
+use cospan_domain::units::{DurationMs, Mflops};
+use cospan_storage::{EngineKind, StoreOptions};
+
+use super::{configured_links, job_memory, site_kinds};
+use crate::chaos::RehearsalLimits;
+use crate::config::sections::{Basis, BidKind, Engine, PriorityRule, SiteKind};
+use crate::config::value::Auto;
+use crate::config::{Config, SecretUrl};
+use crate::http::{HttpSettings, TlsFiles};
+use crate::uploads::UploadSettings;
+
+/// Period after which everything is marked dirty, as a last resort.
+const FALLBACK_TICK: DurationMs = DurationMs::from_secs(30);
+/// Time between two sweeps for attempts that nobody owns.
+const RECONCILE: DurationMs = DurationMs::from_secs(300);
+
+/// Settings of the actors.
+pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::InvalidId> {
+    let sites = &config.sites;
+    let settle = config
+        .site
+        .iter()
+        .map(|site| (site.name.clone(), site_kinds::settle(site.kind)));
+    let job = job(config);
+    Ok(Settings {
+        limits: limits(config),
+        default_policies: DefaultPolicies {
+            rigid: PolicyName::new(&config.placement.policy)?,
+            flexible: PolicyName::new(&config.placement.flexible_policy)?,
+            weights: config.placement.weights,
+            local_rate: config.placement.local_bandwidth,
+            lanes: site_kinds::lanes(config.site.iter().map(|site| site.kind)),
+            beyond_wall_time: job.beyond_wall_time(),
+            site_keys: site_keys(config),
+        },
+        job,
+        history_seed: config.placement.history_seed.0.clone(),
+        quotas: quotas(config),
+        powers: powers(config),
+        scores: scores(config),
+        queue: queue(config),
+        classes: config.priority.iter().map(PriorityRule::rule).collect(),
+        information_expiry: config.placement.is_expiry,
+        information: information(config),
+        site: SiteParameters {
+            site_error_threshold: sites.site_error_threshold,
+            probe_interval: sites.probe_interval,
+            probe_interval_max: sites.probe_interval_max,
+            no_show: config.reservations.no_show,
+            ..SiteParameters::default()
+        },
+        contact: ContactParameters {
+            unreachable_after: sites.unreachable_after,
+            ..ContactParameters::default()
+        },
+        isolation_window: sites.isolation_window,
+        poll_interval: sites.poll_interval,
+        reconcile_interval: RECONCILE,
+        submit_settle: settle.collect(),
+        transfer: CopyParameters {
+            ready_keep: config.store.keep_copies,
+            partial_keep: config.store.keep_partials,
+            max_output_tries: config.store.output_tries,
+            ..CopyParameters::default()
+        },
+        bids: BidSettings {
+            in_messages: config.placement.bid_messages,
+            timeout: config.placement.bid_timeout,
+            interval: config.placement.bid_interval,
+        },
+        links: configured_links::bandwidths(config),
+        network: network(config),
+        staging: staging(config),
+        calls_per_site: sites.exec_limit as usize,
+        keep_attempts: config.store.keep_attempts,
+        keep_jobs: config.store.keep_finished,
+        job_memory: job_memory::for_jobs(config),
+        intake_bound: config.limits.max_intake as usize,
+        webhooks: webhooks(config),
+        targets: targets(config),
+        tell_for: config.notify.give_up_after,
+        fallback_tick: Some(FALLBACK_TICK),
+    })
+}
+
+fn job(config: &Config) -> JobParameters {
+    let claim = &config.claim;
+    JobParameters {
+        claim: ClaimParameters {
+            l: claim.l,
+            l_step: claim.l_step,
+            l_min: claim.l_min,
+            threshold: claim.threshold,
+            min_claim_step: match claim.min_claim_step {
+                Auto::Auto => MinClaimStep::Auto,
+                Auto::Given(step) => MinClaimStep::Fixed(step),
+            },
+            max_claim_tries: claim.max_claim_tries,
+        },
+        claim_timeout: claim.claim_timeout,
+        hold_slack: claim.hold_slack,
+        hold_max: claim.hold_max,
+        claims_at: claims_at(config),
+        go_lead: longest(config, site_kinds::go_lead),
+        go_lead_held: longest(config, site_kinds::go_lead_held),
+        gate_patience: site_kinds::GATE_PATIENCE,
+        go_grace: claim.go_grace,
+        settle: config.sites.settle,
+        claim_backoff: claim.claim_backoff,
+        site_backoff: claim.site_backoff,
+        avoid_for: claim.avoid_for,
+        backoff_max: claim.backoff_max,
+        max_input_losses: claim.max_input_losses,
+        reservation_share: config.reservations.most_share,
+        reservation_ahead: config.reservations.most_ahead,
+        reservation_notice: config.reservations.notice,
+        reservation_candidates: config.reservations.candidates,
+        missing_benchmark_factor: config.reservations.missing_benchmark_factor,
+        ..JobParameters::default()
+    }
+}
+
+/// Limits of claims at sites that have limits of their own.
+fn claims_at(config: &Config) -> BTreeMap<SiteName, ClaimLimits> {
+    let own = config
+        .site
+        .iter()
+        .filter(|s| s.claim_timeout.is_some() || s.hold_max.is_some());
+    let limits = own.map(|site| {
+        let ready_within = site.claim_timeout.unwrap_or(config.claim.claim_timeout);
+        let max_hold = site.hold_max.unwrap_or(config.claim.hold_max);
+        (
+            site.name.clone(),
+            ClaimLimits {
+                ready_within,
+                max_hold,
+            },
+        )
+    });
+    limits.collect()
+}
+
+/// The longest lead of all kinds: sites of all kinds start together.
+fn longest(config: &Config, of: fn(SiteKind) -> DurationMs) -> DurationMs {
+    config
+        .site
+        .iter()
+        .map(|site| of(site.kind))
+        .max()
+        .unwrap_or_default()
+}
+
+fn quotas(config: &Config) -> BTreeMap<SiteName, Quota> {
+    let basis = match config.placement.quota_basis {
+        Basis::Level => QuotaBasis::Level,
+        Basis::Share => QuotaBasis::Share,
+    };
+    let quota = |share| Quota { share, basis };
+    config
+        .site
+        .iter()
+        .map(|site| (site.name.clone(), quota(site.quota)))
+        .collect()
+}
+
+fn powers(config: &Config) -> BTreeMap<SiteName, Mflops> {
+    let sites = config.site.iter();
+    sites
+        .filter_map(|site| Some((site.name.clone(), site.gflops_per_processor?)))
+        .collect()
+}
+
+fn scores(config: &Config) -> BTreeMap<SiteName, Scores> {
+    let sites = config
+        .site
+        .iter()
+        .filter(|site| !site.benchmarks.is_empty());
+    sites
+        .map(|site| (site.name.clone(), site.benchmarks.clone()))
+        .collect()
+}
+
+fn limits(config: &Config) -> SpecLimits {
+    SpecLimits {
+        max_components: config.limits.max_components,
+        max_wall_time: config.limits.max_wall_time,
+    }
+}
+
+fn queue(config: &Config) -> QueueParameters {
+    let queue = &config.queue;
+    QueueParameters {
+        n_h: queue.n_h,
+        n_l: queue.n_l,
+        n1: queue.n1,
+        n2: queue.n2,
+        n3: queue.n3,
+        n4: queue.n4,
+        scan_interval: queue.scan_interval,
+        promote_after: queue.promotion_tries,
+        max_placement_tries: queue.max_placement_tries,
+        events: queue.events,
+        starvation_guard: StarvationGuardParameters {
+            after: queue.hoard_after,
+            share: queue.hoard_share,
+            time: queue.hoard_time,
+        },
+        ..QueueParameters::default()
+    }
+}
+
+fn information(config: &Config) -> InformationSettings {
+    let sites = config.site.iter();
+    let own = sites.filter_map(|site| Some((site.name.clone(), site.query_timeout?)));
+    InformationSettings {
+        refresh_ahead: config.placement.refresh_ahead,
+        query_timeout: config.sites.query_timeout,
+        query_timeouts: own.collect(),
+    }
+}
+
+fn site_keys(config: &Config) -> BTreeMap<SiteName, Arc<[KeyName]>> {
+    let kept = config
+        .site
+        .iter()
+        .filter_map(|site| Some((site, site.keys.as_ref()?)));
+    kept.map(|(site, keys)| (site.name.clone(), keys.as_slice().into()))
+        .collect()
+}
+
+fn staging(config: &Config) -> BTreeMap<SiteName, Staging> {
+    let sites = config.site.iter();
+    let staging = sites.map(|site| {
+        (
+            site.name.clone(),
+            Staging {
+                budget: site.staging,
+                replicas: site.replicas,
+            },
+        )
+    });
+    staging
+        .filter(|(_, staging)| *staging != Staging::default())
+        .collect()
+}
+
+fn network(config: &Config) -> NetworkSettings {
+    let placement = &config.placement;
+    let mut latencies = configured_links::links(config, |link| link.latency);
+    latencies.retain(|_, latency| *latency > DurationMs::ZERO);
+    let sites = config.site.iter();
+    let hosts = sites.filter_map(|site| Some((site.name.clone(), site.host.clone()?)));
+    NetworkSettings {
+        uploads: configured_links::uploads(config),
+        bids: match placement.bid_bandwidths {
+            BidKind::OneKind => BidBandwidths::OneKind,
+            BidKind::Latest => BidBandwidths::Latest,
+        },
+        latencies,
+        message: placement.message_size,
+        hosts: hosts.collect(),
+        latency_interval: placement.latency_interval,
+        rates: RateParameters {
+            half_life: placement.bandwidth_half_life,
+            expiry: placement.bandwidth_expiry,
+            ..RateParameters::default()
+        },
+    }
+}
+
+fn targets(config: &Config) -> BTreeMap<TargetName, Arc<str>> {
+    let targets = config.notify.targets.iter();
+    // Names were checked with the configuration.
+    targets
+        .filter_map(|(name, url)| Some((TargetName::new(name).ok()?, url.0.as_str().into())))
+        .collect()
+}
+
+fn webhooks(config: &Config) -> BTreeMap<Option<SiteName>, Vec<Arc<str>>> {
+    let text = |SecretUrl(url): &SecretUrl| Arc::<str>::from(url.as_str());
+    let all = Some((None, config.notify.webhooks.iter().map(text).collect()));
+    let each = config
+        .site
+        .iter()
+        .filter_map(|site| Some((Some(site.name.clone()), vec![text(site.webhook.as_ref()?)])));
+    all.into_iter().chain(each).collect()
+}
+
+/// Bounds of injected faults.
+pub(super) fn chaos(config: &Config) -> RehearsalLimits {
+    let chaos = &config.chaos;
+    RehearsalLimits {
+        max_duration: chaos.max_duration,
+        max_sites_percent: chaos.max_sites_percent,
+    }
+}
+
+/// Path and options of the store.
+pub(super) fn store(config: &Config, data: &Path) -> (PathBuf, StoreOptions) {
+    let engine = match config.store.engine {
+        Engine::Sled => EngineKind::Sled,
+        Engine::Redb => EngineKind::Redb,
+    };
+    let mut options = StoreOptions::new(engine);
+    options.cache_bytes = config.store.cache.0;
+    options.floor = Some(data.join(&config.store.floor));
+    (data.join(&config.store.directory), options)
+}
+
+/// Settings of the HTTP edge.
+pub(super) fn http(config: &Config, data: &Path) -> HttpSettings {
+    let server = &config.server;
+    let ms = |length: DurationMs| Duration::from_millis(length.0);
+    let tls = match (&server.tls_certificate, &server.tls_key) {
+        (Some(certificates), Some(key)) => Some(TlsFiles {
+            certificates: certificates.clone(),
+            key: key.clone(),
+        }),
+        _ => None,
+    };
+    HttpSettings {
+        listen: server.listen.clone(),
+        tls,
+        workers: server.workers as usize,
+        max_connections: server.max_connections as usize,
+        max_body_bytes: usize::try_from(server.max_body.0).unwrap_or(usize::MAX),
+        max_bulk_jobs: config.limits.max_jobs_per_request as usize,
+        max_sweep_tasks: config.limits.max_sweep_tasks as usize,
+        max_job_bytes: job_memory::for_jobs(config).per_key,
+        head_timeout: ms(server.head_timeout),
+        body_timeout: ms(server.body_timeout),
+        keep_alive: ms(server.keep_alive),
+        metrics_without_key: server.metrics_public,
+        max_requests_per_s_per_key: server.max_requests_per_s,
+        max_failures_per_minute: server.max_failures_per_minute,
+        max_streams: server.max_streams as usize,
+        max_streams_per_key: server.max_streams_per_key as usize,
+        max_streams_per_address: server.max_streams_per_address as usize,
+        max_dry_runs: server.max_dry_runs as usize,
+        dry_run_budget: ms(server.dry_run_budget),
+        kept_changes: server.kept_changes as usize,
+        stop_timeout: ms(server.stop_timeout),
+        key_refresh: ms(server.key_refresh),
+        spec_limits: limits(config),
+        uploads: UploadSettings {
+            directory: Some(data.join("uploads")),
+            max_bytes: config.limits.max_upload.0,
+            quota_bytes: config.limits.upload_quota.0,
+            quota_files: u64::from(config.limits.upload_quota_files),
+            keep: ms(config.limits.keep_uploads),
+        },
+    }
+}

@@ -1,0 +1,377 @@
+//! The kinds of site: one line each, and the construction of a site from its configuration.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cospan_domain::acquisition::PartitionOptions;
+use cospan_domain::ids::{InstanceId, SiteName};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+use cospan_sites::exec::child::ChildExec;
+use cospan_sites::exec::ssh::SshExec;
+use cospan_sites::files::Sources;
+use cospan_sites::files::fetch::{Fetching, relay};
+use cospan_sites::local_site::machine::MachineFacts;
+use cospan_sites::local_site::{LocalConfig, LocalSite};
+use cospan_sites::port::{Site, SiteError};
+use cospan_sites::slurm_site::{LANES, SELDOM, SlurmSite};
+use cospan_sites::wrapper::attempt_words::Seal;
+use tracing::{info, warn};
+
+use super::local_resources;
+use crate::cluster_config;
+use crate::config::Config;
+use crate::config::sections::{Site as Section, SiteKind};
+use crate::site_roots;
+
+/// A site, the step that makes its directory a site's, once, and its connection over a network.
+struct Made {
+    site: Arc<dyn Site>,
+    initialise: Initialise,
+    /// Keeps other control planes out, where that is necessary.
+    take: Initialise,
+    ssh: Option<Arc<SshExec>>,
+}
+
+/// Sites, and the connections that some are reached by.
+pub(super) struct Sites {
+    pub(super) sites: Vec<Arc<dyn Site>>,
+    pub(super) connections: Vec<Arc<SshExec>>,
+}
+
+/// Time that a start waits for sites that are reached over a network.
+const TAKEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// Time between two tries to make a site's directory at a site that was not reached.
+const AGAIN: Duration = Duration::from_secs(15);
+
+type Initialise = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SiteError>>>>>;
+
+/// Facts about a kind of site beside its adapter.
+struct AdapterKind {
+    kind: SiteKind,
+    /// Time in which a submission whose outcome is unknown may still take effect.
+    settle: DurationMs,
+    /// Time before a common start at which gates are opened: longer than the wrappers take to see
+    /// it. Those on this machine see it at once.
+    go_lead: DurationMs,
+    /// Used in place of `go_lead` for wrappers that have waited for long and look less often.
+    go_lead_held: DurationMs,
+    /// Prefixes of the options by which jobs choose partition and account at such a site, if it has
+    /// them.
+    lanes: Option<PartitionOptions>,
+    make: fn(&SiteInputs<'_>, &Section) -> Result<Made, SiteError>,
+}
+
+static KINDS: [AdapterKind; 2] = [
+    AdapterKind {
+        kind: SiteKind::Local,
+        settle: DurationMs::from_secs(1),
+        go_lead: DurationMs::ZERO,
+        go_lead_held: DurationMs::ZERO,
+        lanes: None,
+        make: local,
+    },
+    AdapterKind {
+        kind: SiteKind::Slurm,
+        settle: DurationMs::from_secs(50),
+        go_lead: DurationMs(1_500),
+        go_lead_held: DurationMs(SELDOM.poll.0 + 1_500),
+        lanes: Some(LANES),
+        make: slurm,
+    },
+];
+
+fn of(kind: SiteKind) -> &'static AdapterKind {
+    // Each kind has its line; a test checks it.
+    KINDS
+        .iter()
+        .find(|line| line.kind == kind)
+        .unwrap_or(&KINDS[0])
+}
+
+/// Time in which a submission may still take effect.
+pub(super) fn settle(kind: SiteKind) -> DurationMs {
+    of(kind).settle
+}
+
+/// Prefixes of the options by which jobs choose partition and account at sites of these kinds.
+pub(super) fn lanes(mut kinds: impl Iterator<Item = SiteKind>) -> Option<PartitionOptions> {
+    kinds.find_map(|kind| of(kind).lanes)
+}
+
+/// Time before a common start at which gates are opened.
+pub(super) fn go_lead(kind: SiteKind) -> DurationMs {
+    of(kind).go_lead
+}
+
+/// The same time if one of the components was held for long; see [`SELDOM`].
+pub(super) fn go_lead_held(kind: SiteKind) -> DurationMs {
+    of(kind).go_lead_held
+}
+
+/// A wrapper held for this long will soon look less often, by its own clock.
+pub(super) const GATE_PATIENCE: DurationMs = DurationMs(SELDOM.after.0 - 15_000);
+
+/// The common inputs for making all sites.
+struct SiteInputs<'c> {
+    config: &'c Config,
+    data: &'c Path,
+    agent: Vec<OsString>,
+    /// Roots of the sites on this machine.
+    roots: BTreeMap<SiteName, PathBuf>,
+    /// Connections to the other sites, and to their files.
+    ways: BTreeMap<SiteName, Arc<SshExec>>,
+    sources: Sources,
+    /// Resources of the sites on this machine.
+    totals: BTreeMap<SiteName, Resources>,
+    seal: Seal,
+    instance: InstanceId,
+}
+
+impl SiteInputs<'_> {
+    /// Makes the connections to sites on other machines.
+    fn reach(&mut self) -> Result<(), SiteError> {
+        for section in self.config.site.iter().filter(|site| site.ssh.is_some()) {
+            let exec = cluster_config::ssh(section, &cluster_config::socket(self.data, section)?)?;
+            let slurm = cluster_config::slurm(section, section.root.clone(), self.agent.clone());
+            let source = SlurmSite::remote_source(&slurm, exec.clone())?;
+            self.ways.insert(section.name.clone(), exec);
+            self.sources.insert(section.name.clone(), source);
+        }
+        Ok(())
+    }
+
+    /// Directory on this machine for content that is fetched from other sites.
+    fn relays(&self) -> PathBuf {
+        absolute(self.data).join("relay")
+    }
+
+    /// Roots from which a site of this machine can copy.
+    fn neighbours(&self, of: &SiteName) -> BTreeMap<SiteName, PathBuf> {
+        let relays = self
+            .sources
+            .keys()
+            .map(|from| (from.clone(), relay(&self.relays(), of, from)));
+        self.roots
+            .iter()
+            .map(|(name, root)| (name.clone(), root.clone()))
+            .chain(relays)
+            .collect()
+    }
+
+    /// Lets a site of this machine also copy from sites that it does not see.
+    fn with_fetches(&self, site: Arc<dyn Site>) -> Arc<dyn Site> {
+        if self.sources.is_empty() {
+            site
+        } else {
+            Arc::new(Fetching::new(site, self.sources.clone(), self.relays()))
+        }
+    }
+}
+
+/// Makes the sites. A site is initialised when its name first appears, and never again: one whose
+/// root has vanished may come back, with its content.
+pub(super) async fn sites(
+    config: &Config,
+    data: &Path,
+    seal: Seal,
+    instance: InstanceId,
+) -> Result<Sites, SiteError> {
+    let known = data.join("sites");
+    let unusable = |error: std::io::Error| {
+        SiteError::Refused(format!("{} cannot be written: {error}", known.display()))
+    };
+    cospan_durable::make_directory(&known).map_err(unusable)?;
+    let program = std::env::current_exe()
+        .map_err(|error| SiteError::Refused(format!("cannot find this program's file: {error}")))?;
+    let agent = vec![program.into_os_string(), "copy-agent".into()];
+    let here = config.site.iter().filter(|site| site.ssh.is_none());
+    let roots = here
+        .map(|site| (site.name.clone(), absolute(&site.root)))
+        .collect();
+    let ways = BTreeMap::new();
+    let sources = Sources::new();
+    let totals = local_resources::totals(config, MachineFacts::here());
+    let mut ground = SiteInputs {
+        config,
+        data,
+        agent,
+        roots,
+        ways,
+        sources,
+        totals,
+        seal,
+        instance,
+    };
+    ground.reach()?;
+    let mut all = Sites {
+        sites: Vec::new(),
+        connections: Vec::new(),
+    };
+    let mut far = Vec::new();
+    for section in &config.site {
+        let Made {
+            site,
+            initialise,
+            take,
+            ssh,
+        } = (of(section.kind).make)(&ground, section)?;
+        let heard_of = known.join(section.name.as_str());
+        let place = cluster_config::place(section);
+        if !site_roots::is_known(section, data) {
+            match initialise().await {
+                Ok(()) => cospan_durable::replace(&heard_of, place.as_bytes()).map_err(unusable)?,
+                Err(error) if ssh.is_some() && error.is_passing() => {
+                    warn!(site = %section.name, problem = %error, "not reached; trying again");
+                    actix_web::rt::spawn(when_reached(initialise, heard_of, place));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match ssh {
+            Some(_) => far.push((section.name.clone(), take)),
+            None => take().await?,
+        }
+        all.sites.push(site);
+        all.connections.extend(ssh);
+    }
+    take_far(&far).await?;
+    Ok(all)
+}
+
+/// Takes the roots that are reached over a network. A start does not wait for a site that is not
+/// reached soon: its root is taken before anything is done there.
+async fn take_far(sites: &[(SiteName, Initialise)]) -> Result<(), SiteError> {
+    let taken = sites.iter().map(|(site, take)| async move {
+        let taken = tokio::time::timeout(TAKEN_WITHIN, take()).await;
+        let late = || Err(SiteError::NotSent("no answer yet".to_owned()));
+        match taken.unwrap_or_else(|_| late()) {
+            Err(problem) if problem.is_passing() => {
+                warn!(%site, %problem, "not reached; its root is taken when it is");
+                Ok(())
+            }
+            taken => taken,
+        }
+    });
+    futures_util::future::try_join_all(taken).await.map(drop)
+}
+
+/// Initialises a site that was not reached at first. Until then it has no directory, and no call to
+/// it is carried out.
+async fn when_reached(initialise: Initialise, heard_of: PathBuf, place: String) {
+    loop {
+        tokio::time::sleep(AGAIN).await;
+        match initialise().await {
+            Ok(()) => break,
+            Err(error) if error.is_passing() => {}
+            Err(error) => {
+                return warn!(file = %heard_of.display(), problem = %error, "a site is refused");
+            }
+        }
+    }
+    match cospan_durable::replace(&heard_of, place.as_bytes()) {
+        Ok(()) => info!(file = %heard_of.display(), "a site was reached for the first time"),
+        Err(error) => warn!(file = %heard_of.display(), problem = %error, "cannot be written"),
+    }
+}
+
+fn local(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> {
+    let name = section.name.clone();
+    let root = absolute(&section.root);
+    let total = ground
+        .totals
+        .get(&name)
+        .cloned()
+        .unwrap_or_else(|| section.total());
+    let mut local = LocalConfig::new(name, root, total, ground.agent.clone());
+    local.labels = section.labels.clone();
+    local.reservations = section.grants();
+    local.ping = ground.config.sites.ping.clone();
+    local.neighbours = ground.neighbours(&section.name);
+    local.seal = ground.seal.clone();
+    local.owner = Some(ground.instance);
+    local.data_directory = absolute(ground.data);
+    let site = Arc::new(LocalSite::new(local)?);
+    let made = site.clone();
+    let initialise: Initialise = Box::new(move || {
+        let site = made.clone();
+        Box::pin(async move { site.initialise() })
+    });
+    let taken = site.clone();
+    let take: Initialise = Box::new(move || {
+        let site = taken.clone();
+        Box::pin(async move { site.take() })
+    });
+    Ok(Made {
+        site: ground.with_fetches(site),
+        initialise,
+        take,
+        ssh: None,
+    })
+}
+
+fn slurm(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> {
+    let mut slurm = cluster_config::slurm(section, absolute(&section.root), ground.agent.clone());
+    slurm.ping = ground.config.sites.ping.clone();
+    slurm.query = section
+        .query_timeout
+        .unwrap_or(ground.config.sites.query_timeout);
+    slurm.deadline = slurm.deadline.max(slurm.query);
+    slurm.seal = ground.seal.clone();
+    slurm.owner = Some(ground.instance);
+    slurm.data_directory = absolute(ground.data);
+    let ssh = ground.ways.get(&section.name).cloned();
+    let site = Arc::new(match &ssh {
+        Some(exec) => {
+            slurm.neighbours = ground.roots.clone();
+            slurm.sources = ground.sources.clone();
+            SlurmSite::remote(slurm, exec.clone())?
+        }
+        None => {
+            slurm.neighbours = ground.neighbours(&section.name);
+            SlurmSite::new(slurm, Arc::new(ChildExec::of_this_process()))?
+        }
+    });
+    let made = site.clone();
+    let initialise: Initialise = Box::new(move || {
+        let site = made.clone();
+        Box::pin(async move { site.initialise().await })
+    });
+    let taken = site.clone();
+    let take: Initialise = Box::new(move || {
+        let site = taken.clone();
+        Box::pin(async move { site.take().await })
+    });
+    let site: Arc<dyn Site> = match &ssh {
+        Some(_) => site,
+        None => ground.with_fetches(site),
+    };
+    Ok(Made {
+        site,
+        initialise,
+        take,
+        ssh,
+    })
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_site_has_its_line() {
+        for kind in [SiteKind::Local, SiteKind::Slurm] {
+            assert_eq!(of(kind).kind, kind);
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! The verdicts of each site on a job, as the API shows them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use cospan_actors::coallocator::{Explanation, SiteFigures};
+use cospan_domain::ids::{ComponentIndex, SiteName};
+use cospan_domain::job::job_state::Job;
+use cospan_domain::placement::{Reason, SiteVerdict, Suitability};
+use cospan_domain::site::barred_owners_record::Ban;
+
+use crate::api::v1::Instant;
+use crate::api::v1::explain::{VerdictGroup, VerdictReport};
+use crate::api::v1::partition::WaitReport;
+use crate::http::control_plane_port::ExplainPage;
+
+/// More verdicts than this are also summed up.
+const MANY: usize = 200;
+/// Code: the component goes there.
+const CHOSEN: &str = "chosen";
+/// Code: it would go there, if its job were placed again.
+const WOULD_BE_CHOSEN: &str = "would-be-chosen";
+/// Code: it could go there, but goes to another site.
+const NOT_PREFERRED: &str = "not-preferred";
+
+/// Sites of a placed job that the control plane does not know any more.
+pub(super) fn removed<'a>(job: &'a Job, explanation: &Explanation) -> BTreeSet<&'a SiteName> {
+    let sites = placed(job).map(|(_, site)| site);
+    sites
+        .filter(|site| !explanation.sites.contains_key(*site))
+        .collect()
+}
+
+fn placed(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
+    let placed = job.indexed().filter(|_| job.is_placed());
+    placed.filter_map(|(index, component)| Some((index, &component.placement.as_ref()?.site)))
+}
+
+/// Verdicts on some of a job's components, and their place among all.
+pub(super) struct Verdicts {
+    pub(super) shown: Vec<VerdictReport>,
+    /// All of them by code, on a first page, if there are many.
+    pub(super) groups: Vec<VerdictGroup>,
+    /// The components of the page.
+    pub(super) components: Range<usize>,
+    /// Number of all components.
+    count: usize,
+}
+
+impl Verdicts {
+    /// The beginning of the next page.
+    pub(super) fn next(&self) -> Option<u64> {
+        let is_more = self.components.end < self.count;
+        is_more.then_some(self.components.end as u64)
+    }
+
+    /// Returns true if the page covers a component.
+    pub(super) fn tell_of(&self, component: ComponentIndex) -> bool {
+        self.components.contains(&(component.0 as usize))
+    }
+}
+
+/// The sites of a placed job, the rules that chose them, and the verdicts of the other sites on it
+/// now; for a waiting job the verdicts of all sites.
+pub(super) fn of_job(job: &Job, explanation: &Explanation, page: ExplainPage) -> Verdicts {
+    let here: Vec<(ComponentIndex, &SiteName)> = placed(job).collect();
+    let sites: BTreeSet<&SiteName> = here.iter().map(|(_, site)| *site).collect();
+    let others: Vec<&SiteVerdict> = if job.is_final() {
+        Vec::new()
+    } else {
+        let all = explanation.verdicts.iter();
+        all.filter(|verdict| !sites.contains(&verdict.site))
+            .collect()
+    };
+    let count = job.component_count().max(explanation.components.len());
+    let is_placed = !here.is_empty();
+    let told: Vec<VerdictLine> = here
+        .into_iter()
+        .map(|(index, site)| VerdictLine::Here(job, index, site))
+        .chain(others.into_iter().map(|verdict| {
+            if is_placed {
+                VerdictLine::Instead(verdict)
+            } else {
+                VerdictLine::Waiting(verdict)
+            }
+        }))
+        .collect();
+    page_of(explanation, &told, count, page)
+}
+
+/// Verdicts of all sites on a job that is not submitted.
+pub(super) fn of_preview(explanation: &Explanation, page: ExplainPage) -> Verdicts {
+    let told: Vec<VerdictLine> = explanation
+        .verdicts
+        .iter()
+        .map(VerdictLine::Waiting)
+        .collect();
+    page_of(explanation, &told, explanation.components.len(), page)
+}
+
+/// A row about one component at one site.
+enum VerdictLine<'a> {
+    /// The component is placed there.
+    Here(&'a Job, ComponentIndex, &'a SiteName),
+    /// The verdict of the site if the placed job were placed again.
+    Instead(&'a SiteVerdict),
+    /// The verdict of the site while the job waits.
+    Waiting(&'a SiteVerdict),
+}
+
+impl VerdictLine<'_> {
+    fn component(&self) -> usize {
+        let (VerdictLine::Here(_, ComponentIndex(index), _)
+        | VerdictLine::Instead(SiteVerdict {
+            component: ComponentIndex(index),
+            ..
+        })
+        | VerdictLine::Waiting(SiteVerdict {
+            component: ComponentIndex(index),
+            ..
+        })) = self;
+        *index as usize
+    }
+
+    fn rows(&self) -> usize {
+        match self {
+            VerdictLine::Here(..) => 1,
+            VerdictLine::Instead(verdict) | VerdictLine::Waiting(verdict) => match &verdict.outcome
+            {
+                Suitability::Chosen | Suitability::NotPreferred => 1,
+                Suitability::Refused(reasons) => reasons.len(),
+            },
+        }
+    }
+
+    fn reports(&self, explanation: &Explanation) -> Vec<VerdictReport> {
+        match self {
+            VerdictLine::Here(job, index, site) => vec![at_site(job, explanation, *index, site)],
+            VerdictLine::Instead(verdict) => of_site(explanation, verdict)
+                .into_iter()
+                .map(instead)
+                .collect(),
+            VerdictLine::Waiting(verdict) => of_site(explanation, verdict),
+        }
+    }
+
+    /// The codes of the row in a group, with the site.
+    fn codes(&self, explanation: &Explanation) -> (Vec<&'static str>, &SiteName) {
+        match self {
+            VerdictLine::Here(_, _, site) => (vec![here(explanation.sites.get(*site))], site),
+            VerdictLine::Instead(verdict) | VerdictLine::Waiting(verdict) => {
+                let codes = match &verdict.outcome {
+                    Suitability::Chosen if matches!(self, VerdictLine::Instead(_)) => {
+                        vec![WOULD_BE_CHOSEN]
+                    }
+                    Suitability::Chosen => vec![CHOSEN],
+                    Suitability::NotPreferred => vec![NOT_PREFERRED],
+                    Suitability::Refused(reasons) => reasons
+                        .iter()
+                        .map(|reason| reason.code().as_str())
+                        .collect(),
+                };
+                (codes, &verdict.site)
+            }
+        }
+    }
+}
+
+/// Collects whole components from the beginning of the page, as many as fit; at least one.
+fn page_of(
+    explanation: &Explanation,
+    told: &[VerdictLine<'_>],
+    count: usize,
+    page: ExplainPage,
+) -> Verdicts {
+    let count = told
+        .iter()
+        .map(|one| one.component() + 1)
+        .max()
+        .unwrap_or_default()
+        .max(count);
+    let mut rows = vec![0; count];
+    told.iter()
+        .for_each(|one| rows[one.component()] += one.rows());
+    let begin = page.after.min(count);
+    let mut end = begin;
+    let mut taken = 0;
+    while end < count && end - begin < page.limit {
+        taken += rows[end];
+        if end > begin && taken > page.rows {
+            break;
+        }
+        end += 1;
+    }
+    let components = begin..end;
+    let shown = told
+        .iter()
+        .filter(|one| components.contains(&one.component()));
+    let shown = shown.flat_map(|one| one.reports(explanation)).collect();
+    let is_summed_up = begin == 0 && (end < count || rows.iter().sum::<usize>() > MANY);
+    let groups = if is_summed_up {
+        groups(explanation, told)
+    } else {
+        Vec::new()
+    };
+    Verdicts {
+        shown,
+        groups,
+        components,
+        count,
+    }
+}
+
+/// Groups all verdicts by code, the most frequent first.
+fn groups(explanation: &Explanation, told: &[VerdictLine<'_>]) -> Vec<VerdictGroup> {
+    #[derive(Default)]
+    struct ToldGroup<'a> {
+        sites: BTreeSet<&'a SiteName>,
+        components: BTreeSet<usize>,
+        verdicts: usize,
+        first: Option<&'a VerdictLine<'a>>,
+    }
+    let mut groups: BTreeMap<&'static str, ToldGroup<'_>> = BTreeMap::new();
+    for one in told {
+        let (codes, site) = one.codes(explanation);
+        for code in codes {
+            let group = groups.entry(code).or_default();
+            group.sites.insert(site);
+            group.components.insert(one.component());
+            group.verdicts += 1;
+            group.first.get_or_insert(one);
+        }
+    }
+    let mut groups: Vec<(&'static str, ToldGroup<'_>)> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.verdicts));
+    groups
+        .into_iter()
+        .map(|(code, group): (&'static str, ToldGroup<'_>)| {
+            let rows = group
+                .first
+                .map(|first| first.reports(explanation))
+                .unwrap_or_default();
+            let first = rows
+                .into_iter()
+                .find(|row| row.code == code)
+                .unwrap_or_default();
+            let place = [first.component, first.site].map(Option::unwrap_or_default);
+            VerdictGroup {
+                code: code.into(),
+                sites: group.sites.len() as u64,
+                components: group.components.len() as u64,
+                example: format!("{} at {}: {}", place[0], place[1], first.detail),
+            }
+        })
+        .collect()
+}
+
+/// A site that a placed job would go to only if it were placed again.
+fn instead(report: VerdictReport) -> VerdictReport {
+    if report.chosen {
+        VerdictReport {
+            code: WOULD_BE_CHOSEN.into(),
+            chosen: false,
+            detail: format!("placed anew now it would go here: {}", report.detail),
+            ..report
+        }
+    } else {
+        report
+    }
+}
+
+/// The code of a site where a component is.
+fn here(figures: Option<&SiteFigures>) -> &'static str {
+    match figures {
+        None => "not-configured",
+        Some(_) => "placed-here",
+    }
+}
+
+fn at_site(
+    job: &Job,
+    explanation: &Explanation,
+    index: ComponentIndex,
+    site: &SiteName,
+) -> VerdictReport {
+    let by = job
+        .placed_by
+        .as_ref()
+        .map(|by| format!(" by {}: {}", by.policy, by.rule));
+    let by = by.unwrap_or_default();
+    let figures = explanation.sites.get(site);
+    let now = match figures.map(|figures| figures.obstacles.as_slice()) {
+        None => "; the site is no longer in the configuration".to_owned(),
+        Some([]) => String::new(),
+        Some(_) => format!("; now: {}", obstacles(figures)),
+    };
+    let report = VerdictReport {
+        component: job.name_of(index),
+        site: Some(site.to_string()),
+        code: here(figures).into(),
+        chosen: true,
+        detail: format!("placed here{by}{now}"),
+        ..VerdictReport::default()
+    };
+    with_figures(report, figures)
+}
+
+fn obstacles(figures: Option<&SiteFigures>) -> String {
+    let obstacles = figures
+        .map(|figures| figures.obstacles.as_slice())
+        .unwrap_or_default();
+    obstacles
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn with_figures(report: VerdictReport, figures: Option<&SiteFigures>) -> VerdictReport {
+    let Some(figures) = figures else {
+        return report;
+    };
+    VerdictReport {
+        age_ms: figures.age.map(|age| age.0),
+        idle: figures.idle,
+        quota_leaves: figures.quota_leaves,
+        pending: Some(figures.pending),
+        errors: Some(figures.errors),
+        probe_at: figures.probe_at.map(Into::into),
+        ..report
+    }
+}
+
+fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictReport> {
+    let component = explanation.components.get(verdict.component.0 as usize);
+    let figures = explanation.sites.get(&verdict.site);
+    let report = |code: &str, chosen: bool, detail: String| {
+        let report = VerdictReport {
+            component: component.cloned(),
+            site: Some(verdict.site.to_string()),
+            code: code.into(),
+            chosen,
+            detail,
+            transfer_ms: verdict.transfer_time.map(|time| time.0),
+            ..VerdictReport::default()
+        };
+        with_figures(report, figures)
+    };
+    let left = format!("{} processors left", verdict.remaining_processors);
+    let share = explanation.decision.as_ref().ok().and_then(|plan| {
+        plan.placements
+            .get(verdict.component.0 as usize)
+            .and_then(|placement| placement.share)
+    });
+    match &verdict.outcome {
+        Suitability::Chosen => {
+            let taken =
+                share.map_or_else(|| left.clone(), |share| format!("takes {share}, {left}"));
+            vec![report(CHOSEN, true, taken)]
+        }
+        Suitability::NotPreferred => vec![report(NOT_PREFERRED, false, left)],
+        Suitability::Refused(reasons) => reasons
+            .iter()
+            .map(|reason| report(reason.code().as_str(), false, why(reason, figures)))
+            .collect(),
+    }
+}
+
+/// A reason in words: for a closed site all that keeps it closed, with numbers and names.
+fn why(reason: &Reason, figures: Option<&SiteFigures>) -> String {
+    match (reason, obstacles(figures)) {
+        (Reason::Closed(_), known) if !known.is_empty() => known,
+        (Reason::OwnerKeptOff(Ban::KeptOff { until }), _) => {
+            format!("{reason}, until {}", Instant(*until))
+        }
+        (Reason::Waited { lane, wait }, _) => format!("{lane} was {}", WaitReport::from(wait)),
+        _ => reason.to_string(),
+    }
+}
+
+#[cfg(test)]
+#[path = "verdict_report_tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,389 @@
+//! A `[[site]]` table and the tables inside of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use cospan_domain::acquisition::Scores;
+use cospan_domain::ids::{LogicalName, SiteName};
+use cospan_domain::units::{Bytes, DurationMs, Mflops};
+use toml::de::DeValue;
+
+use super::super::describe::discipline_name;
+use super::super::grid_table::{GridTable, share, text, whole, word, yes_or_no};
+use super::super::{
+    BlackHoles, DescribedSite, Failures, LoadLevel, LocalLoad, LocalModel, LocalSource, NODES_MAX,
+    PROCESSORS_PER_NODE_MAX, grid_quantity,
+};
+use super::read_links::length;
+use crate::config::value::OptionValue;
+use crate::simulate::workload::{ESTIMATES_TIMES_MAX, Estimates};
+use cospan_simulator::world::batch::Discipline;
+
+const DISCIPLINES: [Discipline; 3] = [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative];
+/// A higher load would only lengthen the queue faster.
+const UTILIZATION_MAX: f64 = 10.0;
+
+/// Reads a site whose name was read before.
+pub(super) fn site(
+    table: &GridTable<'_, '_>,
+    name: Option<SiteName>,
+    directory: &Path,
+) -> Option<DescribedSite> {
+    table.only(&[
+        "name",
+        "nodes",
+        "processors_per_node",
+        "scheduler",
+        "local_load",
+        "failures",
+        "black_holes",
+        "files",
+        "queues",
+        "reserves",
+        "gflops_per_processor",
+        "benchmarks",
+        "upload",
+        "download",
+    ]);
+    let nodes = table.required("nodes", |value| whole(value, 1..=NODES_MAX));
+    let processors_per_node = table.or("processors_per_node", 1, |value| {
+        whole(value, 1..=PROCESSORS_PER_NODE_MAX)
+    });
+    let disciplines = DISCIPLINES.map(|discipline| (discipline_name(discipline), discipline));
+    let discipline = table.or("scheduler", Discipline::Easy, |value| {
+        word(value, &disciplines)
+    });
+
+    let queues = table.or("queues", false, yes_or_no);
+    let reserves = table.or("reserves", false, yes_or_no);
+    if queues == Some(true) && reserves == Some(true) {
+        let message = format!("{} has both queues and reserves", table.title());
+        table.wrong(
+            table.at(),
+            message,
+            "drop one: where reservations are granted nothing waits",
+        );
+    }
+
+    let power = table.has("gflops_per_processor").then(|| power(table));
+    let benchmarks = table.or("benchmarks", Scores::new(), Scores::read);
+    let end = |key: &str| {
+        table
+            .has(key)
+            .then(|| Some(table.required(key, super::read_links::bandwidth)?.value))
+    };
+    let upload = end("upload");
+    let download = end("download");
+
+    let called = name
+        .as_ref()
+        .map_or(table.title().to_owned(), |name| format!("site {name}"));
+    let inner = |key: &str| table.table(key, format!("[site.{key}] of {called}"));
+    let processors = nodes
+        .as_ref()
+        .zip(processors_per_node)
+        .map(|(n, each)| n.value * each);
+    let local_load = inner("local_load").map(|inner| local_load(&inner, processors, directory));
+    let failures = inner("failures").map(|inner| failures(&inner, directory));
+    let black_holes = inner("black_holes").map(|inner| black_holes(&inner));
+    let files = inner("files").map(|inner| files(&inner));
+    Some(DescribedSite {
+        name: name?,
+        nodes: nodes?.value,
+        processors_per_node: processors_per_node?,
+        discipline: discipline?,
+        local_load: all_or_none(local_load)?,
+        failures: all_or_none(failures)?,
+        black_holes: all_or_none(black_holes)?,
+        files: files.unwrap_or_default(),
+        queues: queues?,
+        reserves: reserves?,
+        power_per_processor: all_or_none(power)?,
+        benchmarks: benchmarks?,
+        upload: all_or_none(upload)?,
+        download: all_or_none(download)?,
+    })
+}
+
+fn power(table: &GridTable<'_, '_>) -> Option<Mflops> {
+    let power = table.optional("gflops_per_processor", |value| {
+        let power = Mflops::read(value)?;
+        match power {
+            Mflops(0) => Err("is too small; give a number of GFLOPS above 0".into()),
+            _ => Ok(power),
+        }
+    });
+    power.map(|power| power.value)
+}
+
+/// Distinguishes a value that is left out, which is fine, from one that is given and wrong.
+fn all_or_none<T>(given: Option<Option<T>>) -> Option<Option<T>> {
+    given.map_or(Some(None), |value| value.map(Some))
+}
+
+/// Returns true if the table has `log` and not `otherwise`; if it has neither, or both, that is a
+/// problem.
+fn is_log(table: &GridTable<'_, '_>, otherwise: &str) -> Option<bool> {
+    match (table.has("log"), table.has(otherwise)) {
+        (true, false) => Some(true),
+        (false, true) => Some(false),
+        (both, _) => {
+            let found = if both {
+                "both log and"
+            } else {
+                "neither log nor"
+            };
+            let message = format!("{} has {found} {otherwise}", table.title());
+            table.wrong(
+                table.at(),
+                message,
+                format!("give either log or {otherwise}"),
+            );
+            None
+        }
+    }
+}
+
+/// Records a problem for known keys that do not fit what is given.
+fn goes_with(table: &GridTable<'_, '_>, all: &[&str], fitting: &[&str], what: &str) {
+    table.only(all);
+    let odd = |key: &&str| all.contains(key) && !fitting.contains(key);
+    for key in table.keys().filter(|key| odd(&key.value)) {
+        let message = format!("{} in {} does not go with {what}", key.value, table.title());
+        table.wrong(
+            &key.at,
+            message,
+            format!("known here: {}", fitting.join(", ")),
+        );
+    }
+}
+
+fn local_load(
+    table: &GridTable<'_, '_>,
+    processors: Option<u32>,
+    directory: &Path,
+) -> Option<LocalLoad> {
+    const ALL: [&str; 10] = [
+        "log",
+        "start",
+        "model",
+        "utilization",
+        "least",
+        "most",
+        "mean_run_time",
+        "sizes",
+        "estimates",
+        "estimates_times",
+    ];
+    let words = Estimates::ALL.map(|estimates| (estimates.describe(), estimates));
+    let estimates = table.or("estimates", Estimates::AsGiven, |value| word(value, &words));
+    let times = table.or("estimates_times", 1.0, |value| {
+        share(value, ESTIMATES_TIMES_MAX)
+    });
+    let source = match is_log(table, "model") {
+        None => {
+            table.only(&ALL);
+            return None;
+        }
+        Some(true) => {
+            goes_with(
+                table,
+                &ALL,
+                &["log", "start", "estimates", "estimates_times"],
+                "log",
+            );
+            let (path, start) = log(table, directory);
+            LocalSource::Log {
+                path: path?,
+                start: start?,
+            }
+        }
+        Some(false) => model(table, &ALL, processors)?,
+    };
+    Some(LocalLoad {
+        source,
+        estimates: estimates?,
+        estimates_times: times?,
+    })
+}
+
+/// The keys that go with the model of that name, and with others, too.
+const LUBLIN: [&str; 4] = ["model", "utilization", "estimates", "estimates_times"];
+
+/// The models.
+#[derive(Clone, Copy)]
+enum LoadModel {
+    Lublin,
+    Poisson,
+    Level,
+}
+
+/// Reads the options of one model that others do not have.
+fn model(table: &GridTable<'_, '_>, all: &[&str], processors: Option<u32>) -> Option<LocalSource> {
+    let models = [
+        ("lublin", LoadModel::Lublin),
+        ("poisson", LoadModel::Poisson),
+        ("level", LoadModel::Level),
+    ];
+    let utilization = || {
+        table
+            .required("utilization", |value| share(value, UTILIZATION_MAX))
+            .map(|u| u.value)
+    };
+    match table.required("model", |value| word(value, &models))?.value {
+        LoadModel::Lublin => {
+            goes_with(table, all, &LUBLIN, "model = \"lublin\"");
+            Some(LocalSource::Model {
+                model: LocalModel::Lublin,
+                utilization: utilization()?,
+            })
+        }
+        LoadModel::Poisson => {
+            let fitting = [&LUBLIN[..], &["mean_run_time", "sizes"]].concat();
+            goes_with(table, all, &fitting, "model = \"poisson\"");
+            let mean_run_time = table.required("mean_run_time", some_length);
+            let largest = processors.unwrap_or(u32::MAX);
+            let sizes = table.required("sizes", |value| sizes(value, largest));
+            let utilization = utilization();
+            let mean_run_time = mean_run_time?.value;
+            let sizes = sizes?.value;
+            let model = LocalModel::Poisson {
+                mean_run_time,
+                sizes,
+            };
+            Some(LocalSource::Model {
+                model,
+                utilization: utilization?,
+            })
+        }
+        LoadModel::Level => level(table, all).map(LocalSource::Level),
+    }
+}
+
+fn level(table: &GridTable<'_, '_>, all: &[&str]) -> Option<LoadLevel> {
+    let fitting = [
+        "model",
+        "least",
+        "most",
+        "mean_run_time",
+        "estimates",
+        "estimates_times",
+    ];
+    goes_with(table, all, &fitting, "model = \"level\"");
+    let least = table.required("least", |value| share(value, 1.0));
+    let most = table.required("most", |value| share(value, 1.0));
+    let mean_run_time = table.required("mean_run_time", some_length);
+    let least = least?.value;
+    let most = most?;
+    let mean_run_time = mean_run_time?.value;
+    if most.value < least {
+        let message = format!("most in {} is below least", table.title());
+        table.wrong(&most.at, message, "give a most that is not below least");
+        return None;
+    }
+    Some(LoadLevel {
+        least,
+        most: most.value,
+        mean_run_time,
+    })
+}
+
+fn failures(table: &GridTable<'_, '_>, directory: &Path) -> Option<Failures> {
+    const ALL: [&str; 6] = [
+        "log",
+        "system",
+        "start",
+        "shuffled",
+        "mean_between_failures",
+        "mean_repair",
+    ];
+    match is_log(table, "mean_between_failures") {
+        None => {
+            table.only(&ALL);
+            None
+        }
+        Some(true) => {
+            goes_with(table, &ALL, &["log", "system", "start", "shuffled"], "log");
+            let system = table.required("system", |value| whole(value, 0..=u32::MAX));
+            let (path, start) = log(table, directory);
+            let shuffled = table.or("shuffled", false, yes_or_no);
+            let path = path?;
+            let start = start?;
+            let shuffled = shuffled?;
+            Some(Failures::Log {
+                path,
+                system: system?.value,
+                start,
+                shuffled,
+            })
+        }
+        Some(false) => {
+            let fitting = ["mean_between_failures", "mean_repair"];
+            goes_with(table, &ALL, &fitting, "mean_between_failures");
+            let (mean_between_failures, mean_repair) = means(table)?;
+            Some(Failures::Exponential {
+                mean_between_failures,
+                mean_repair,
+            })
+        }
+    }
+}
+
+/// The mean times for which a node is well, and is not.
+fn means(table: &GridTable<'_, '_>) -> Option<(DurationMs, DurationMs)> {
+    let well = table.required("mean_between_failures", some_length);
+    let ill = table.required("mean_repair", some_length);
+    Some((well?.value, ill?.value))
+}
+
+fn black_holes(table: &GridTable<'_, '_>) -> Option<BlackHoles> {
+    table.only(&["mean_between_failures", "mean_repair"]);
+    let (mean_between_failures, mean_repair) = means(table)?;
+    Some(BlackHoles {
+        mean_between_failures,
+        mean_repair,
+    })
+}
+
+fn files(table: &GridTable<'_, '_>) -> BTreeMap<LogicalName, Bytes> {
+    let mut files = BTreeMap::new();
+    for key in table.keys() {
+        let size = table.optional(key.value, |value| grid_quantity::size(text(value)?));
+        match LogicalName::new(key.value) {
+            Ok(name) => files.extend(size.map(|size| (name, size.value))),
+            Err(error) => table.wrong(&key.at, error.to_string(), "choose another name"),
+        }
+    }
+    files
+}
+
+fn log(table: &GridTable<'_, '_>, directory: &Path) -> (Option<PathBuf>, Option<DurationMs>) {
+    let path = table.required("log", |value| text(value).map(|path| directory.join(path)));
+    (
+        path.map(|path| path.value),
+        table.or("start", DurationMs::ZERO, length),
+    )
+}
+
+/// A length of time above zero.
+fn some_length(value: &DeValue<'_>) -> Result<DurationMs, String> {
+    match length(value)? {
+        DurationMs::ZERO => Err("it is zero; give a longer time".into()),
+        length => Ok(length),
+    }
+}
+
+/// A list of job sizes that the site has room for.
+fn sizes(value: &DeValue<'_>, largest: u32) -> Result<Vec<u32>, String> {
+    let remedy = "write it like [1, 2, 4, 8]";
+    let DeValue::Array(items) = value else {
+        return Err(format!("it is no list; {remedy}"));
+    };
+    if items.is_empty() {
+        return Err(format!("it is empty; {remedy}"));
+    }
+    items
+        .iter()
+        .map(|item| whole(item.get_ref(), 1..=largest))
+        .collect()
+}

@@ -1,0 +1,365 @@
+//! `report.html`: everything on one page that needs no other file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use askama::Template;
+
+use super::ReportError;
+use super::compare::{Difference, LabelComparison, LabelPair, Metric, Significance};
+use super::components_csv::COMPONENT_COLUMNS;
+use super::figures::{Figure, STYLE};
+use super::groups::GroupSummary;
+use super::jobs_csv::{COLUMNS, CsvColumn};
+use super::number_format;
+use super::record::{AttemptRow, RunJob};
+use super::stats::{Interval, mean};
+use super::summary::{LoadShares, RunSummary, SiteSummary};
+
+/// Rows up to which the table of runs is shown unfolded.
+const RUNS_UNFOLDED: usize = 12;
+
+/// The values for the template.
+#[derive(Template)]
+#[template(path = "simulation_report.html")]
+struct Page<'a> {
+    lead: String,
+    setup: &'a [String],
+    comparison: &'a LabelComparison,
+    titles: Vec<(&'static str, &'static str)>,
+    means: Vec<LabelRow>,
+    differences: Vec<PairRow>,
+    groups: [GroupTable; 2],
+    several_seeds: bool,
+    figures: &'a [Figure],
+    style: &'static str,
+    runs: Vec<RunRow>,
+    runs_unfolded: bool,
+    sites: Vec<SiteRow>,
+    counters: Vec<CounterRow>,
+    columns: &'static [CsvColumn<RunJob>],
+    component_columns: &'static [CsvColumn<AttemptRow>],
+}
+
+/// A label: the mean of each metric.
+struct LabelRow {
+    label: String,
+    means: Vec<String>,
+}
+
+/// Two labels that differ in one thing: the difference in each metric.
+struct PairRow {
+    words: String,
+    cells: Vec<DifferenceCell>,
+}
+
+/// Results of jobs of each kind.
+struct GroupTable {
+    title: &'static str,
+    kind: &'static str,
+    rows: Vec<GroupRow>,
+}
+
+/// Jobs of one kind under one label, over all seeds.
+struct GroupRow {
+    label: String,
+    kind: String,
+    cells: [String; 6],
+}
+
+/// A difference with its verdict.
+struct DifferenceCell {
+    interval: String,
+    verdict: &'static str,
+    class: &'static str,
+}
+
+/// A run.
+struct RunRow {
+    label: String,
+    seed: u64,
+    cells: Vec<String>,
+}
+
+/// A site under one label, as means over seeds.
+struct SiteRow {
+    label: String,
+    name: String,
+    processors: String,
+    load: [String; 4],
+}
+
+/// A counter, as means over seeds by label.
+struct CounterRow {
+    name: String,
+    means: Vec<String>,
+}
+
+/// Writes the page.
+///
+/// # Errors
+///
+/// [`ReportError::Page`] if the template refuses, which memory never makes it.
+pub(super) fn html(
+    setup: &[String],
+    runs: &[RunSummary],
+    comparison: &LabelComparison,
+    figures: &[Figure],
+) -> Result<String, ReportError> {
+    let page = Page {
+        lead: lead(runs, comparison),
+        setup,
+        comparison,
+        titles: comparison
+            .metrics
+            .iter()
+            .map(|row| title(row.metric))
+            .collect(),
+        means: comparison
+            .labels
+            .iter()
+            .enumerate()
+            .map(|(at, label)| means(at, label, comparison))
+            .collect(),
+        differences: comparison
+            .pairs
+            .iter()
+            .enumerate()
+            .map(|(at, pair)| differences(at, pair, comparison))
+            .collect(),
+        groups: [
+            group_table(
+                "By number of components",
+                "components",
+                runs,
+                comparison,
+                |run| &run.by_components,
+            ),
+            group_table("By size", "processors", runs, comparison, |run| {
+                &run.by_processors
+            }),
+        ],
+        several_seeds: runs.len() > comparison.labels.len(),
+        figures,
+        style: STYLE,
+        runs: runs.iter().map(run_row).collect(),
+        runs_unfolded: runs.len() <= RUNS_UNFOLDED,
+        sites: comparison
+            .labels
+            .iter()
+            .flat_map(|label| site_rows(label, runs))
+            .collect(),
+        counters: counter_rows(runs, &comparison.labels),
+        columns: &COLUMNS,
+        component_columns: &COMPONENT_COLUMNS,
+    };
+    Ok(page.render()?)
+}
+
+/// Describes the simulation in a sentence.
+fn lead(runs: &[RunSummary], comparison: &LabelComparison) -> String {
+    let jobs = runs.iter().map(|run| run.jobs.submitted).sum();
+    let sites = runs.iter().map(|run| run.sites.len()).max().unwrap_or(0);
+    let processors = runs.iter().map(|run| run.processors).max().unwrap_or(0);
+    format!(
+        "{} of {} with {} in all, on {} with {}.",
+        number_format::counted(runs.len() as u64, "run"),
+        number_format::counted(comparison.labels.len() as u64, "label"),
+        number_format::counted(jobs, "job"),
+        number_format::counted(sites as u64, "site"),
+        number_format::counted(processors, "processor"),
+    )
+}
+
+/// A metric with its unit, and the direction that is good.
+fn title(metric: Metric) -> (&'static str, &'static str) {
+    (
+        metric.title(),
+        if metric.more_is_better() {
+            "more is better"
+        } else {
+            "less is better"
+        },
+    )
+}
+
+/// The means of a label.
+fn means(at: usize, label: &str, comparison: &LabelComparison) -> LabelRow {
+    let means = comparison
+        .metrics
+        .iter()
+        .filter_map(|row| row.means.get(at))
+        .map(|mean: &Option<Interval>| mean.as_ref().map_or("–".into(), number_format::interval));
+    LabelRow {
+        label: label.to_owned(),
+        means: means.collect(),
+    }
+}
+
+/// The differences of a pair of labels.
+fn differences(at: usize, pair: &LabelPair, comparison: &LabelComparison) -> PairRow {
+    let cells = comparison
+        .metrics
+        .iter()
+        .filter_map(|row| row.differences.get(at));
+    PairRow {
+        words: pair.words(),
+        cells: cells.map(difference_cell).collect(),
+    }
+}
+
+/// The classes of jobs under each label, as sums and means over its runs.
+fn group_table(
+    title: &'static str,
+    kind: &'static str,
+    runs: &[RunSummary],
+    comparison: &LabelComparison,
+    of: fn(&RunSummary) -> &Vec<GroupSummary>,
+) -> GroupTable {
+    let mut rows = Vec::new();
+    for label in &comparison.labels {
+        let runs = runs.iter().filter(|run| run.label == *label);
+        let mut classes: BTreeMap<u32, Vec<&GroupSummary>> = BTreeMap::new();
+        for group in runs.flat_map(of) {
+            classes.entry(group.least).or_default().push(group);
+        }
+        rows.extend(
+            classes
+                .into_values()
+                .map(|groups| group_row(label, &groups)),
+        );
+    }
+    GroupTable { title, kind, rows }
+}
+
+fn group_row(label: &str, groups: &[&GroupSummary]) -> GroupRow {
+    let sum = |count: fn(&GroupSummary) -> u64| groups.iter().map(|group| count(group)).sum();
+    let shown = |value: fn(&GroupSummary) -> Option<f64>| {
+        let values: Vec<f64> = groups.iter().filter_map(|group| value(group)).collect();
+        mean(&values).map_or("–".to_owned(), number_format::number)
+    };
+    GroupRow {
+        label: label.to_owned(),
+        kind: groups.first().map_or(String::new(), |group| group.words()),
+        cells: [
+            number_format::count(sum(|group| group.jobs)),
+            number_format::count(sum(|group| group.started)),
+            shown(|group| group.wait_s.known(group.wait_s.median)),
+            shown(|group| group.wait_s.known(group.wait_s.p95)),
+            shown(|group| group.bounded_slowdown.known(group.bounded_slowdown.median)),
+            shown(|group| group.bounded_slowdown.known(group.bounded_slowdown.mean)),
+        ],
+    }
+}
+
+/// A difference as shown.
+fn difference_cell(difference: &Difference) -> DifferenceCell {
+    DifferenceCell {
+        interval: difference
+            .interval
+            .as_ref()
+            .map_or("–".into(), number_format::difference),
+        verdict: difference.verdict.words(),
+        class: match difference.verdict {
+            Significance::Better => "better",
+            Significance::Worse => "worse",
+            Significance::NoDifferenceShown | Significance::TooFewSeeds => "open",
+        },
+    }
+}
+
+/// A run as shown, in the order of the template's header.
+fn run_row(run: &RunSummary) -> RunRow {
+    let jobs = &run.jobs;
+    let known = |value: Option<f64>| value.map_or("–".to_owned(), number_format::number);
+    RunRow {
+        label: run.label.clone(),
+        seed: run.seed,
+        cells: vec![
+            number_format::seconds(run.duration_s),
+            number_format::count(jobs.submitted),
+            number_format::count(jobs.done),
+            number_format::count(jobs.failed),
+            number_format::count(jobs.cancelled),
+            number_format::count(jobs.unfinished),
+            number_format::count(jobs.over_several_sites),
+            known(run.wait_s.known(run.wait_s.mean)),
+            known(run.wait_s.known(run.wait_s.p95)),
+            known(run.response_s.known(run.response_s.mean)),
+            known(run.bounded_slowdown.known(run.bounded_slowdown.mean)),
+            number_format::percent(run.utilization()),
+            number_format::number(run.wasted_processor_hours),
+            number_format::count(u64::from(run.queue_max)),
+        ],
+    }
+}
+
+/// The sites of a label, each as the mean over its runs.
+fn site_rows(label: &str, runs: &[RunSummary]) -> Vec<SiteRow> {
+    let runs: Vec<&RunSummary> = runs.iter().filter(|run| run.label == label).collect();
+    let Some(first) = runs.first() else {
+        return Vec::new();
+    };
+    first
+        .sites
+        .iter()
+        .enumerate()
+        .map(|(index, site): (usize, &SiteSummary)| {
+            let loads: Vec<LoadShares> = runs
+                .iter()
+                .filter_map(|run| run.sites.get(index))
+                .map(|site| site.load)
+                .collect();
+            let share = |part: fn(&LoadShares) -> f64| {
+                let shares: Vec<f64> = loads.iter().map(part).collect();
+                number_format::percent(mean(&shares).unwrap_or(0.0))
+            };
+            SiteRow {
+                label: label.to_owned(),
+                name: site.name.clone(),
+                processors: number_format::count(site.processors.into()),
+                load: [
+                    share(|load| load.grid_running),
+                    share(|load| load.grid_held),
+                    share(|load| load.local),
+                    share(|load| load.down),
+                ],
+            }
+        })
+        .collect()
+}
+
+/// All counters, those that every run has first.
+fn counter_rows(runs: &[RunSummary], labels: &[String]) -> Vec<CounterRow> {
+    let row = |name: &str, count: &dyn Fn(&RunSummary) -> f64| CounterRow {
+        name: name.to_owned(),
+        means: labels
+            .iter()
+            .map(|label| mean_of(runs, label, count))
+            .collect(),
+    };
+    let mut rows = vec![
+        row("attempts submitted to sites", &|run| run.attempts as f64),
+        row("rounds of co-allocation", &|run| run.rounds as f64),
+        row("errors answered by sites", &|run| run.site_errors as f64),
+        row("gigabytes moved to sites", &|run| {
+            run.transfer_bytes as f64 / 1e9
+        }),
+    ];
+    let names: BTreeSet<&String> = runs.iter().flat_map(|run| run.counters.keys()).collect();
+    for name in names {
+        rows.push(row(name, &|run| {
+            run.counters.get(name).copied().unwrap_or(0) as f64
+        }));
+    }
+    rows
+}
+
+/// Mean of a count over the runs of a label.
+fn mean_of(runs: &[RunSummary], label: &str, count: impl Fn(&RunSummary) -> f64) -> String {
+    let counts: Vec<f64> = runs
+        .iter()
+        .filter(|run| run.label == label)
+        .map(count)
+        .collect();
+    mean(&counts).map_or("–".to_owned(), number_format::number)
+}

@@ -1,0 +1,253 @@
+//! Checks of the roots of the configured sites: a root must not be the data directory, another
+//! site's root, or a directory that people or this machine depend on. The checks change nothing.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use cospan_sites::root_place::{self, RootStanding, Unfit};
+
+use crate::cluster_config;
+use crate::config::Config;
+use crate::config::sections::Site;
+
+/// An invalid root.
+#[derive(Debug)]
+pub(crate) struct WrongRoot {
+    site: String,
+    root: PathBuf,
+    why: Why,
+}
+
+#[derive(Debug)]
+enum Why {
+    Unfit(Unfit),
+    Data(Lies, PathBuf),
+    Other(Lies, String, PathBuf),
+}
+
+/// The relation of a directory to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lies {
+    At,
+    Within,
+    Around,
+}
+
+impl Lies {
+    fn of(one: &Path, other: &Path) -> Option<Self> {
+        match (one.starts_with(other), other.starts_with(one)) {
+            (true, true) => Some(Self::At),
+            (true, false) => Some(Self::Within),
+            (false, true) => Some(Self::Around),
+            (false, false) => None,
+        }
+    }
+}
+
+impl fmt::Display for Lies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::At => "is",
+            Self::Within => "lies inside",
+            Self::Around => "contains",
+        })
+    }
+}
+
+impl fmt::Display for WrongRoot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { site, root, why } = self;
+        write!(
+            f,
+            "{} cannot be the root of site {site}: it ",
+            root.display()
+        )?;
+        match why {
+            Why::Unfit(unfit) => {
+                let text = unfit.to_string();
+                f.write_str(text.strip_prefix("it ").unwrap_or(&text))
+            }
+            Why::Data(lies, data) => write!(
+                f,
+                "{lies} the data directory {}; give the site a directory of its own, beside it",
+                data.display()
+            ),
+            Why::Other(lies, other, theirs) => write!(
+                f,
+                "{lies} the root of site {other}, {}; give each site a directory of its own",
+                theirs.display()
+            ),
+        }
+    }
+}
+
+impl WrongRoot {
+    /// Returns true if another account may come to a different result: it may see more, or have
+    /// made the root.
+    pub(crate) fn depends_on_account(&self) -> bool {
+        match &self.why {
+            Why::Unfit(Unfit::Foreign { .. }) => true,
+            Why::Unfit(Unfit::Unseen { source, .. }) => {
+                source.kind() == ErrorKind::PermissionDenied
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Lists the invalid roots, with one problem each. A site that is known to this data directory, or
+/// bears its mark, keeps its root.
+pub(crate) fn wrong(config: &Config, data: &Path) -> Vec<WrongRoot> {
+    let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+    let store = data.join(&config.store.directory);
+    let kept = [root_place::whole(&data), root_place::whole(&store)];
+    let mut before: Vec<(&Site, PathBuf, bool)> = Vec::new();
+    let mut all = Vec::new();
+    for site in &config.site {
+        let (root, is_known) = match looked(site, &data) {
+            Ok((root, is_known)) => (root, is_known),
+            Err(unfit) => {
+                all.push(because(site, Why::Unfit(unfit)));
+                continue;
+            }
+        };
+        let data = || {
+            let mut kept = kept.iter().filter(|_| site.ssh.is_none() && !is_known);
+            kept.find_map(|kept| Some(Why::Data(Lies::of(&root, kept)?, kept.clone())))
+        };
+        let other = before.iter().find_map(|(other, theirs, knew)| {
+            let may_be = site.ssh == other.ssh && !(is_known && *knew);
+            let lies = Lies::of(&root, theirs).filter(|_| may_be)?;
+            Some(Why::Other(lies, other.name.to_string(), other.root.clone()))
+        });
+        all.extend(data().or(other).map(|why| because(site, why)));
+        before.push((site, root, is_known));
+    }
+    all
+}
+
+fn because(site: &Site, why: Why) -> WrongRoot {
+    WrongRoot {
+        site: site.name.to_string(),
+        root: site.root.clone(),
+        why,
+    }
+}
+
+/// Returns the path of a root, and true if it is the site's already. Roots on other machines are
+/// checked there.
+fn looked(site: &Site, data: &Path) -> Result<(PathBuf, bool), Unfit> {
+    let is_known = is_known(site, data);
+    if site.ssh.is_some() {
+        let root: PathBuf = site.root.components().collect();
+        if !is_known {
+            root_place::check_name(&root)?;
+        }
+        return Ok((root, is_known));
+    }
+    let is_ours = is_known || root_place::look(&site.root, &site.name)? == RootStanding::Ours;
+    Ok((root_place::whole(&site.root), is_ours))
+}
+
+/// Returns true if a server has made this root before. A server does so once: a root that is
+/// missing now may come back.
+pub(crate) fn is_known(site: &Site, data: &Path) -> bool {
+    let heard_of = std::fs::read(data.join("sites").join(site.name.as_str()));
+    heard_of.is_ok_and(|place| place == cluster_config::place(site).as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str, data: &Path) -> Vec<String> {
+        let config = Config::parse(Path::new("cospan.toml"), text)
+            .unwrap()
+            .config;
+        wrong(&config, data)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    fn site(name: &str, root: &Path, more: &str) -> String {
+        format!("[[site]]\nname = {name:?}\nroot = {root:?}\nprocessors = 1\n{more}\n")
+    }
+
+    const LOCAL: &str = "kind = \"local\"";
+    const SLURM: &str = "kind = \"slurm\"";
+    const FAR: &str = "kind = \"slurm\"\nssh = \"far\"";
+
+    #[test]
+    fn no_root_is_the_data_directory_or_lies_in_it_or_around_it() {
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().join("data");
+        for kind in [LOCAL, SLURM] {
+            for (root, lies) in [
+                (data.clone(), "is the data directory"),
+                (data.join("sites/one"), "lies inside the data directory"),
+                (data.join("store"), "lies inside the data directory"),
+                (home.path().into(), "contains the data directory"),
+            ] {
+                let said = told(&site("one", &root, kind), &data);
+                assert!(said.len() == 1 && said[0].contains(lies), "{said:?}");
+            }
+            let beside = site("one", &home.path().join("one"), kind);
+            assert_eq!(told(&beside, &data), [""; 0]);
+            let store = home.path().join("disk/store");
+            let text = format!(
+                "[store]\ndirectory = {store:?}\n{}",
+                site("one", &store, kind)
+            );
+            assert_eq!(told(&text, &data).len(), 1, "the store is no root either");
+        }
+        assert!(!data.exists(), "nothing was made");
+    }
+
+    #[test]
+    fn no_root_lies_in_another_unless_both_have_long_been_there() {
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().join("data");
+        let outer = home.path().join("outer");
+        let inner = outer.join("deep/inner");
+        for kinds in [[LOCAL, LOCAL], [LOCAL, SLURM], [FAR, FAR]] {
+            let [one, other] = kinds;
+            let text = site("outer", &outer, one) + &site("inner", &inner, other);
+            let said = told(&text, &data);
+            assert!(
+                said.len() == 1 && said[0].contains("lies inside the root of site outer"),
+                "{said:?}"
+            );
+            let text = site("inner", &inner, other) + &site("outer", &outer, one);
+            assert!(told(&text, &data)[0].contains("contains the root of site inner"));
+        }
+        let apart =
+            site("one", &outer, FAR) + &site("two", &inner, "kind = \"slurm\"\nssh = \"other\"");
+        assert_eq!(told(&apart, &data), [""; 0], "on another machine");
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::write(outer.join("site-id"), "cospan site outer\n").unwrap();
+        std::fs::write(inner.join("site-id"), "cospan site inner\n").unwrap();
+        let old = site("outer", &outer, LOCAL) + &site("inner", &inner, LOCAL);
+        assert_eq!(told(&old, &data), [""; 0]);
+    }
+
+    #[test]
+    fn directories_of_the_system_are_refused_on_machines_that_are_not_looked_at() {
+        let home = tempfile::tempdir().unwrap();
+        for root in ["/", "/home", "/tmp/", "/usr/lib/new"] {
+            let said = told(&site("one", Path::new(root), FAR), home.path());
+            assert!(
+                said.len() == 1 && said[0].contains("like /"),
+                "{root}: {said:?}"
+            );
+        }
+        assert_eq!(
+            told(
+                &site("one", Path::new("/home/you/cospan"), FAR),
+                home.path()
+            ),
+            [""; 0]
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! Accepts the loss of a store that has fallen behind its floor, once an operator confirms it.
+//!
+//! What is missing stays missing. The store continues after it: with an epoch above every earlier
+//! one, units that count on from the last, and job ids above all that may have been given out, so
+//! that no number ever stands for two jobs.
+
+use std::path::Path;
+
+use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
+
+use crate::decide_group::{self, ledger_write};
+use crate::engine_port::Engine;
+use crate::open::{FloorFile, LockedDirectory, Marker, StoreOptions, guarded};
+use crate::port::StoreError;
+use crate::record::{keys, small_records};
+use crate::store_floor::{FoundStore, Gap, JobTally, KnownFloor, StoreFloor};
+use crate::store_totals::EPOCH_KEY;
+use crate::take_over;
+
+/// The accepted loss, and the state from which the store continues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedLoss {
+    /// The gap that was accepted.
+    pub gap: Gap,
+    /// Epoch of the store; opening it takes a higher one.
+    pub epoch: Epoch,
+    /// The first job id that will be given out.
+    pub next_job: JobId,
+    /// Number of live jobs that are still there.
+    pub live_jobs: u64,
+}
+
+/// Accepts the store as it is; returns `None` if nothing is missing. Nobody may use it meanwhile.
+///
+/// # Errors
+/// Fails if there is no store and never was, or it is in use, newer, or damaged in itself.
+pub fn accept(path: &Path, options: &StoreOptions) -> Result<Option<AcceptedLoss>, StoreError> {
+    let was_there = options.kept()?.is_some();
+    if !was_there && !Marker::is_in(path) {
+        let problem = "there is no store in it; name the data directory".into();
+        return Err(StoreError::NotADirectory {
+            path: path.display().to_string(),
+            problem,
+        });
+    }
+    let directory = LockedDirectory::prepare(path, options.lock_wait)?;
+    let mut floor = options.floor_file()?;
+    let marker = Marker::read(&directory)?;
+    let Some(LostStore { marker, known, gap }) = lost(&directory, marker, floor.as_ref(), options)?
+    else {
+        return Ok(None);
+    };
+    marker.expect_engine(&directory, options.engine)?;
+    let place = directory.place();
+    let (whole, mut engine) = guarded(&place, || {
+        let mut engine = options.open_engine(&directory)?;
+        Ok((read(&mut engine, &place, marker.instance)?, engine))
+    })?;
+    let Some(gap) = gap.or_else(|| known.gap(&place, whole.found)) else {
+        return Ok(None);
+    };
+    let reached = whole.tally.next_job.max(known.floor.next_job);
+    let tally = JobTally {
+        next_job: reached,
+        ..whole.tally
+    };
+    let (epoch, seq) = go_on(&mut engine, known.floor, tally.next_job)?;
+    drop(engine);
+    let instance = marker.instance;
+    marker.at(epoch, seq).write(&directory)?;
+    if let Some(floor) = &mut floor {
+        floor.reset(instance, tally.at(epoch, seq))?;
+    }
+    let next_job = tally.next_job;
+    let live_jobs = tally.live_jobs;
+    Ok(Some(AcceptedLoss {
+        gap,
+        epoch,
+        next_job,
+        live_jobs,
+    }))
+}
+
+/// A store as described by its marker and its floor.
+struct LostStore {
+    marker: Marker,
+    known: KnownFloor,
+    /// The gap, as far as it is known before the store is read.
+    gap: Option<Gap>,
+}
+
+fn lost(
+    directory: &LockedDirectory,
+    marker: Option<Marker>,
+    floor: Option<&FloorFile>,
+    options: &StoreOptions,
+) -> Result<Option<LostStore>, StoreError> {
+    let kept = floor.and_then(|floor| floor.kept.as_ref());
+    let place = directory.place();
+    Ok(match (marker, kept) {
+        (None, None) => None,
+        (None, Some(kept)) => {
+            // Attempts that may still run at the sites have tags of that instance.
+            let marker = Marker::create(directory, options.engine, kept.instance)?;
+            let gap = kept.known.gap(&place, FoundStore::Missing);
+            Some(LostStore {
+                marker,
+                known: kept.known.clone(),
+                gap,
+            })
+        }
+        (Some(marker), None) => {
+            let known = marker.known(directory);
+            Some(LostStore {
+                marker,
+                known,
+                gap: None,
+            })
+        }
+        (Some(marker), Some(kept)) => {
+            let both = FoundStore::Of {
+                instance: marker.instance,
+                of: kept.instance,
+            };
+            let gap = kept.known.gap(&place, both);
+            let known = kept.known.clone().and(marker.known(directory));
+            Some(LostStore { marker, known, gap })
+        }
+    })
+}
+
+/// The state of a store after reading it.
+struct WholeStore {
+    found: FoundStore,
+    tally: JobTally,
+}
+
+/// Reads all of a store; an empty one is founded.
+fn read<E: Engine>(
+    engine: &mut E,
+    place: &str,
+    instance: InstanceId,
+) -> Result<WholeStore, StoreError> {
+    let reader = engine.reader();
+    let Some(format) = take_over::read_format(&*reader, place)? else {
+        drop(reader);
+        take_over::found(engine, instance)?;
+        return Ok(WholeStore {
+            found: FoundStore::Empty,
+            tally: JobTally::default(),
+        });
+    };
+    let (ledger, tally) = take_over::verify(&*reader, format, &mut |_| {})?;
+    let epoch = take_over::read_epoch(&*reader)?;
+    Ok(WholeStore {
+        found: FoundStore::Reached(tally.at(epoch, ledger.seq)),
+        tally,
+    })
+}
+
+/// Sets the store's own values to continue after the known floor.
+fn go_on<E: Engine>(
+    engine: &mut E,
+    known: StoreFloor,
+    next_job: JobId,
+) -> Result<(Epoch, Seq), StoreError> {
+    let value = small_records::next_job_value(next_job)?;
+    let mut reached = (Epoch(0), Seq(0));
+    engine.exclusively(&mut |txn| {
+        let mut ledger = decide_group::read_ledger(txn)?;
+        ledger.seq = Seq(ledger.seq.max(known.seq).0.saturating_add(1));
+        let epoch = Epoch(
+            decide_group::read_epoch(txn)?
+                .max(known.epoch)
+                .0
+                .saturating_add(1),
+        );
+        let text = epoch.to_string();
+        let mut writes = vec![take_over::replace(
+            txn,
+            &mut ledger,
+            EPOCH_KEY,
+            text.as_bytes(),
+        )?];
+        writes.push(take_over::replace(
+            txn,
+            &mut ledger,
+            keys::NEXT_JOB.as_bytes(),
+            &value,
+        )?);
+        writes.push(ledger_write(&ledger));
+        txn.commit(writes)?;
+        reached = (epoch, ledger.seq);
+        Ok(())
+    })?;
+    Ok(reached)
+}

@@ -1,0 +1,199 @@
+//! Bytes by key, replayed from the log on the disk.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::disk::{DiskFault, DiskState, FaultDisk, share};
+use crate::engine_port::{Engine, EngineReader, See, Txn, Visit, Writes};
+use crate::memory::{MemoryValues, apply, show};
+use crate::port::{Key, StoreError, StoreSize};
+
+/// Name of the disk in messages.
+pub(super) const PLACE: &str = "the fault disk";
+
+/// The engine of one user of a [`FaultDisk`].
+pub(super) struct FaultEngine {
+    disk: FaultDisk,
+    values: Arc<Mutex<MemoryValues>>,
+    opening: u64,
+    waits: bool,
+}
+
+impl FaultEngine {
+    /// Reads the log. Unsynced writes are still there, unless the power was cut; an incomplete
+    /// commit at the end is cut off.
+    pub(super) fn open(disk: &FaultDisk, waits: bool) -> Result<Self, StoreError> {
+        let mut state = disk.state();
+        let DiskState {
+            read,
+            read_bytes,
+            durable,
+            written,
+            opening,
+            ..
+        } = &mut *state;
+        durable.append(written);
+        *opening += 1;
+        let mut whole = 0;
+        while let Some((writes, length)) = durable.get(whole..).and_then(read_frame) {
+            apply(read, writes);
+            whole += length;
+        }
+        durable.clear();
+        *read_bytes += whole;
+        let values = Arc::new(Mutex::new(read.clone()));
+        Ok(Self {
+            disk: disk.clone(),
+            values,
+            opening: *opening,
+            waits,
+        })
+    }
+
+    fn write(&self, frame: &[u8]) -> Result<u64, StoreError> {
+        let mut state = self.disk.state();
+        if state.opening != self.opening {
+            return Err(failed("written", "the disk is gone"));
+        }
+        match state.next_fault(frame.len()) {
+            None => state.durable.extend_from_slice(frame),
+            Some(DiskFault::Slow { us }) => {
+                state.durable.extend_from_slice(frame);
+                return Ok(us);
+            }
+            Some(DiskFault::Full) => return Err(StoreError::Full { path: PLACE.into() }),
+            Some(DiskFault::WriteError { written }) => {
+                let written = share(frame.len(), written);
+                state.written.extend_from_slice(&frame[..written]);
+                return Err(failed("written", "input/output error"));
+            }
+            Some(DiskFault::SyncError { kept }) => {
+                state
+                    .written
+                    .extend_from_slice(if kept { frame } else { &[] });
+                return Err(failed("made durable", "input/output error"));
+            }
+            Some(DiskFault::PowerCut { kept }) => {
+                state.written.extend_from_slice(frame);
+                state.cut_power(kept);
+                return Err(failed("made durable", "the disk is gone"));
+            }
+        }
+        Ok(0)
+    }
+}
+
+fn failed(action: &'static str, problem: &str) -> StoreError {
+    StoreError::Io {
+        path: PLACE.into(),
+        action,
+        source: io::Error::other(problem),
+    }
+}
+
+impl Engine for FaultEngine {
+    fn exclusively(
+        &mut self,
+        work: &mut dyn FnMut(&mut dyn Txn) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        work(self)
+    }
+
+    fn reader(&self) -> Arc<dyn EngineReader> {
+        Arc::new(FaultReader {
+            disk: self.disk.clone(),
+            values: Arc::clone(&self.values),
+        })
+    }
+}
+
+impl Txn for FaultEngine {
+    fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError> {
+        let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        values.get(key).map_or(Ok(()), see)
+    }
+
+    fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {
+        let us = self.write(&frame(&writes))?;
+        if self.waits && us > 0 {
+            std::thread::sleep(Duration::from_micros(us));
+        }
+        apply(
+            &mut self.values.lock().unwrap_or_else(PoisonError::into_inner),
+            writes,
+        );
+        Ok(us)
+    }
+}
+
+struct FaultReader {
+    disk: FaultDisk,
+    values: Arc<Mutex<MemoryValues>>,
+}
+
+impl EngineReader for FaultReader {
+    fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        let found = self
+            .values
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .below(prefix);
+        show(found, visit);
+        Ok(())
+    }
+
+    fn size(&self) -> StoreSize {
+        let state = self.disk.state();
+        StoreSize {
+            disk_bytes: (state.read_bytes + state.durable.len()) as u64,
+            keys: 0,
+        }
+    }
+}
+
+/// Encodes a commit for the log: length and checksum of what follows, then the writes.
+fn frame(writes: &Writes) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (key, bytes) in writes {
+        put(&mut body, &key.0);
+        body.push(u8::from(bytes.is_some()));
+        put(&mut body, bytes.as_deref().unwrap_or_default());
+    }
+    let mut frame = crc32fast::hash(&body).to_le_bytes().to_vec();
+    put(&mut frame, &body);
+    frame
+}
+
+fn put(to: &mut Vec<u8>, bytes: &[u8]) {
+    to.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    to.extend_from_slice(bytes);
+}
+
+/// Reads the first commit in a log, and returns its writes and its length; `None` if it is not
+/// whole.
+fn read_frame(log: &[u8]) -> Option<(Writes, usize)> {
+    let (crc, mut rest) = log.split_at_checked(4)?;
+    let body = take(&mut rest)?;
+    if crc32fast::hash(body).to_le_bytes() != crc {
+        return None;
+    }
+    let mut writes = Writes::new();
+    let mut left = body;
+    while !left.is_empty() {
+        let key = Key(take(&mut left)?.into());
+        let (present, after) = left.split_first()?;
+        left = after;
+        let bytes = take(&mut left)?.to_vec();
+        writes.push((key, (*present == 1).then_some(bytes)));
+    }
+    Some((writes, 8 + body.len()))
+}
+
+fn take<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, rest) = from.split_at_checked(4)?;
+    let length = u32::from_le_bytes(length.try_into().ok()?) as usize;
+    let (bytes, rest) = rest.split_at_checked(length)?;
+    *from = rest;
+    Some(bytes)
+}

@@ -1,0 +1,123 @@
+//! A journal without a thread: the caller of `append` decides, and calls the sink.
+//!
+//! Deterministic, for the simulator and for tests. A unit appended from within
+//! the sink waits until the sink has returned.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cospan_domain::ids::Epoch;
+
+use crate::decide_group::{self, PendingUnit};
+use crate::engine_port::Engine;
+use crate::port::{CommitReport, Journal, Sink, StoreError, StoreSize, Stored, Unit, UnitToken};
+use crate::scans::JournalReading;
+use crate::store_floor::JobTally;
+
+/// A journal over an engine, decided in-line.
+pub(crate) struct Inline<E> {
+    engine: Mutex<Option<E>>,
+    queue: Mutex<InlineQueue>,
+    reading: JournalReading,
+    sink: Sink,
+    max_units: usize,
+}
+
+#[derive(Default)]
+struct InlineQueue {
+    waiting: VecDeque<PendingUnit>,
+    /// True while somebody decides, who will take all new units.
+    busy: bool,
+    closed: bool,
+}
+
+impl<E: Engine> Inline<E> {
+    pub(crate) fn new(engine: E, place: &str, max_units: usize, sink: Sink) -> Self {
+        let reading = JournalReading::new(place, engine.reader());
+        Self {
+            engine: Mutex::new(Some(engine)),
+            queue: Mutex::default(),
+            reading,
+            sink,
+            max_units,
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, InlineQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the next group, or stops deciding if there is none.
+    fn next_group(&self) -> Option<Vec<PendingUnit>> {
+        let mut queue = self.queue();
+        let count = queue.waiting.len().min(self.max_units);
+        queue.busy = count > 0;
+        (count > 0).then(|| queue.waiting.drain(..count).collect())
+    }
+
+    fn drain(&self) {
+        let _idle = IdleAfterPanic(&self.queue);
+        while let Some(group) = self.next_group() {
+            let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+            let report = match engine
+                .as_mut()
+                .map(|engine| decide_group::decide(engine, group, &mut JobTally::default()))
+            {
+                Some(Ok(group)) => CommitReport::Group(group),
+                Some(Err(error)) => {
+                    *engine = None;
+                    CommitReport::Fatal(error.to_string())
+                }
+                None => continue,
+            };
+            drop(engine);
+            (self.sink)(report);
+        }
+    }
+}
+
+/// Lets others decide again when the sink panics. Without a panic, the one who finds the queue
+/// empty has already said so, and another may have begun since.
+struct IdleAfterPanic<'a>(&'a Mutex<InlineQueue>);
+
+impl Drop for IdleAfterPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).busy = false;
+        }
+    }
+}
+
+impl<E: Engine> Journal for Inline<E> {
+    fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit) {
+        let mut queue = self.queue();
+        if queue.closed {
+            return;
+        }
+        queue
+            .waiting
+            .push_back(PendingUnit::new(epoch, token, unit));
+        if !std::mem::replace(&mut queue.busy, true) {
+            drop(queue);
+            self.drain();
+        }
+    }
+
+    fn scan(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.reading.scan(prefix, visit)
+    }
+
+    fn size(&self) -> StoreSize {
+        self.reading.size()
+    }
+
+    fn close(&self) {
+        self.queue().closed = true;
+        self.reading.close();
+    }
+}

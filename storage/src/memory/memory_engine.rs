@@ -1,0 +1,97 @@
+//! An engine over bytes in memory.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::MemoryValues;
+use crate::engine_port::{Engine, EngineReader, See, Txn, Visit, Writes};
+use crate::port::{Key, StoreError, StoreSize};
+
+/// The data of a store in memory, which outlive its journal.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryDisk(Arc<Mutex<MemoryValues>>);
+
+impl MemoryDisk {
+    /// Copies the disk with its present content.
+    pub fn copy(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.values().clone())))
+    }
+
+    fn values(&self) -> MutexGuard<'_, MemoryValues> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The engine of one user of a [`MemoryDisk`].
+#[derive(Debug)]
+pub(crate) struct MemoryEngine(MemoryDisk);
+
+impl MemoryEngine {
+    pub(crate) fn new(disk: MemoryDisk) -> Self {
+        Self(disk)
+    }
+}
+
+impl Engine for MemoryEngine {
+    fn exclusively(
+        &mut self,
+        work: &mut dyn FnMut(&mut dyn Txn) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        work(&mut MemoryTxn(&mut self.0.values()))
+    }
+
+    fn reader(&self) -> Arc<dyn EngineReader> {
+        Arc::new(self.0.clone())
+    }
+}
+
+struct MemoryTxn<'a>(&'a mut MemoryValues);
+
+impl Txn for MemoryTxn<'_> {
+    fn is_memory(&self) -> bool {
+        true
+    }
+
+    fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError> {
+        self.0.get(key).map_or(Ok(()), see)
+    }
+
+    fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {
+        apply(self.0, writes);
+        Ok(0)
+    }
+}
+
+/// Applies writes to values in memory.
+pub(crate) fn apply(values: &mut MemoryValues, writes: Writes) {
+    for (key, bytes) in writes {
+        match bytes {
+            Some(bytes) => values.insert(&key.0, bytes.into()),
+            None => values.remove(&key.0),
+        }
+    }
+}
+
+/// Shows values to a visitor until it has seen enough.
+pub(crate) fn show(found: Vec<(Key, Box<[u8]>)>, visit: Visit<'_>) {
+    for (key, stored) in found {
+        if visit(&key.0, &stored).is_break() {
+            return;
+        }
+    }
+}
+
+impl EngineReader for MemoryDisk {
+    fn is_memory(&self) -> bool {
+        true
+    }
+
+    fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        let found = self.values().below(prefix);
+        show(found, visit);
+        Ok(())
+    }
+
+    fn size(&self) -> StoreSize {
+        StoreSize::default()
+    }
+}

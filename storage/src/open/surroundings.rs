@@ -1,0 +1,98 @@
+//! Keeps the surroundings of a store while it is in use: its marker, its floor, and the check that
+//! it is still where it was.
+
+use std::time::{Duration, Instant};
+
+use cospan_domain::ids::Seq;
+
+use super::still_there::StorePlaces;
+use super::{EngineKind, FloorFile, LockedDirectory, Marker};
+use crate::port::StoreError;
+use crate::store_floor::JobTally;
+use crate::threaded_journal::Attendant;
+
+/// Longest time by which the floor is behind after a power cut.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+pub(super) struct Keeper {
+    directory: LockedDirectory,
+    marker: Marker,
+    floor: Option<FloorFile>,
+    places: StorePlaces,
+    tally: JobTally,
+    synced_at: Instant,
+    is_synced: bool,
+}
+
+impl Keeper {
+    /// Begins to keep a store that was just opened; writes marker and floor.
+    pub(super) fn begin(
+        directory: LockedDirectory,
+        marker: Marker,
+        floor: Option<FloorFile>,
+        engine: EngineKind,
+        tally: JobTally,
+    ) -> Result<Self, StoreError> {
+        marker.write(&directory)?;
+        let places = StorePlaces::of(directory.path(), engine)?;
+        let synced_at = Instant::now();
+        let mut keeper = Self {
+            directory,
+            marker,
+            floor,
+            places,
+            tally,
+            synced_at,
+            is_synced: true,
+        };
+        let instance = keeper.marker.instance;
+        let at = tally.at(keeper.marker.epoch, keeper.marker.seq);
+        keeper
+            .floor
+            .as_mut()
+            .map_or(Ok(()), |floor| floor.reset(instance, at))?;
+        Ok(keeper)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.synced_at = Instant::now();
+        self.is_synced = true;
+        self.floor.as_ref().map_or(Ok(()), FloorFile::sync)
+    }
+}
+
+impl Attendant for Keeper {
+    fn look(&self) -> Result<(), StoreError> {
+        self.places.look()
+    }
+
+    fn committed(&mut self, seq: Seq, tally: JobTally) -> Result<(), StoreError> {
+        let reserved = tally.next_job > self.tally.next_job;
+        self.marker.seq = seq;
+        self.tally = tally;
+        let instance = self.marker.instance;
+        let at = tally.at(self.marker.epoch, seq);
+        if let Some(floor) = &mut self.floor {
+            floor.advance(instance, at)?;
+            self.is_synced = false;
+        }
+        if reserved || self.synced_at.elapsed() >= SYNC_EVERY {
+            self.sync()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn idle(&mut self) -> Result<(), StoreError> {
+        if self.is_synced { Ok(()) } else { self.sync() }
+    }
+
+    fn closed(&mut self) {
+        // These are only lower bounds: without them less is noticed, but nothing is lost.
+        let _ = self.sync();
+        // A new marker would lie in the place of another store.
+        if self.places.look().is_ok() {
+            let _ = self.marker.write(&self.directory);
+        }
+    }
+}

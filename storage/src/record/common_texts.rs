@@ -1,0 +1,172 @@
+//! Long texts that jobs of one request share: each is kept once, in a record of its own, for as
+//! long as the store. Otherwise the runs of a sweep would repeat everything that their user wrote
+//! once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cospan_domain::ids::JobId;
+use cospan_domain::job::job_state::Job;
+use cospan_domain::job::spec::JobSpec;
+
+use super::frame::{self, FrameParts, damaged_record};
+use super::job::each;
+use super::v1::program_words::StoredWord;
+use super::v1::spec::JobSpec as Wire;
+use super::v1::{Convert, RecordProblem};
+use super::{RecordError, keys};
+use crate::port::{Journal, Key, KeyChange, StoreError, Stored};
+
+/// The texts that several jobs of a request share, or that one job repeats.
+#[derive(Debug, Default)]
+pub(super) struct Commons {
+    /// The first job of the request, after which they are named.
+    first: JobId,
+    /// Their numbers, by the address of their bytes.
+    numbers: BTreeMap<*const u8, u32>,
+    texts: Vec<Arc<str>>,
+}
+
+impl Commons {
+    /// Finds the texts that jobs of one submission share.
+    pub(super) fn of(jobs: &[&Job]) -> Self {
+        let Some(first) = jobs.first() else {
+            return Self::default();
+        };
+        let mut seen = BTreeMap::new();
+        let mut texts = BTreeMap::new();
+        let mut uses = Vec::new();
+        for text in jobs.iter().flat_map(|job| job.spec.long_texts()) {
+            // Most often they are the same allocation; comparing whole texts takes longer.
+            let at = *seen.entry(text.as_ptr()).or_insert_with(|| {
+                *texts.entry(text.clone()).or_insert_with(|| {
+                    uses.push((text.clone(), 0));
+                    uses.len() - 1
+                })
+            });
+            uses[at].1 += 1;
+        }
+        let mut commons = Self {
+            first: first.id,
+            ..Self::default()
+        };
+        let mut given = BTreeMap::new();
+        for (at, (text, count)) in uses.into_iter().enumerate() {
+            if count > 1 {
+                given.insert(at, commons.texts.len() as u32);
+                commons.texts.push(text);
+            }
+        }
+        let numbered = seen
+            .into_iter()
+            .filter_map(|(bytes, at)| Some((bytes, *given.get(&at)?)));
+        commons.numbers = numbered.collect();
+        commons
+    }
+
+    /// Adds the changes that store the texts.
+    pub(super) fn write(&self, to: &mut Vec<KeyChange>) -> Result<(), RecordError> {
+        (0..).zip(&self.texts).try_for_each(|(number, text)| {
+            frame::write(to, &keys::common(self.first, number), text, 0, None)
+        })
+    }
+
+    /// Returns a specification without these texts, the first job of the request, and the number of
+    /// bytes left out; `None` if it has none of them.
+    pub(super) fn cut(&self, spec: &JobSpec) -> Option<(Wire, JobId, usize)> {
+        if self.numbers.is_empty()
+            || !spec
+                .long_texts()
+                .any(|text: &Arc<str>| self.numbers.contains_key(&text.as_ptr()))
+        {
+            return None;
+        }
+        let mut wire: Wire = spec.to_wire();
+        let mut bytes: usize = 0;
+        wire.each_word(&mut |word| {
+            if let StoredWord::Text(text) = word
+                && let Some(number) = self.numbers.get(&text.as_ptr())
+            {
+                bytes += text.len();
+                *word = StoredWord::Common(*number);
+            }
+        });
+        Some((wire, self.first, bytes))
+    }
+}
+
+/// Texts read from the store, for the jobs that have them.
+#[derive(Debug, Default)]
+pub(super) struct CommonTexts {
+    parts: BTreeMap<(JobId, u32), FrameParts>,
+    texts: BTreeMap<(JobId, u32), Arc<str>>,
+}
+
+impl CommonTexts {
+    /// Reads those texts of a request from the store that a specification names. The request may
+    /// have far more, for other jobs.
+    pub(super) fn named_in(
+        wire: &mut Wire,
+        journal: &dyn Journal,
+        first: JobId,
+    ) -> Result<Self, StoreError> {
+        let mut numbers = BTreeSet::new();
+        wire.each_word(&mut |word| {
+            if let StoredWord::Common(number) = word {
+                numbers.insert(*number);
+            }
+        });
+        let mut found = Self::default();
+        for number in numbers {
+            let what = keys::common(first, number);
+            each(journal, &what, &mut |stored, _, _| found.take(stored))?;
+        }
+        Ok(found)
+    }
+
+    /// Takes the next value.
+    pub(super) fn take(&mut self, stored: &Stored) -> Result<(), StoreError> {
+        let Some((of, chunk)) = place(&stored.key) else {
+            let problem = "it names no text".into();
+            return Err(damaged_record(&format!("{:?}", stored.key), problem));
+        };
+        self.parts
+            .entry(of)
+            .or_default()
+            .take(&stored.key, chunk, &stored.value)
+    }
+
+    /// Puts the texts into a specification.
+    pub(super) fn put_into(&mut self, wire: &mut Wire, first: JobId) -> Result<(), StoreError> {
+        let mut problem = None;
+        wire.each_word(&mut |word| {
+            if let StoredWord::Common(number) = word {
+                match self.text(first, *number) {
+                    Ok(text) => *word = StoredWord::Text(text),
+                    Err(error) => problem = Some(error),
+                }
+            }
+        });
+        problem.map_or(Ok(()), Err)
+    }
+
+    fn text(&mut self, first: JobId, number: u32) -> Result<Arc<str>, StoreError> {
+        if let Some(text) = self.texts.get(&(first, number)) {
+            return Ok(text.clone());
+        }
+        let what = keys::common(first, number);
+        let parts = self.parts.remove(&(first, number));
+        let parts =
+            parts.ok_or_else(|| damaged_record(&what, RecordProblem::from("it is missing")))?;
+        let text: Arc<str> = parts.read(&what)?;
+        self.texts.insert((first, number), text.clone());
+        Ok(text)
+    }
+}
+
+/// Parses a key: the request of the text, its number, and the number of the value within its
+/// record.
+pub(super) fn place(key: &Key) -> Option<((JobId, u32), usize)> {
+    let (base, chunk) = keys::split(key)?;
+    Some((keys::common_place(base)?, chunk))
+}
