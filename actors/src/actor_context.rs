@@ -399,26 +399,16 @@ impl Shared {
     }
 
     fn count_phases<'a>(&self, old: Option<&Job>, new: impl Iterator<Item = &'a Arc<Job>>) {
-        let gauge = |job: &Job| {
-            self.metrics
-                .jobs
-                .with_label_values(&[job.phase.kind().as_str()])
-        };
+        let jobs = &self.metrics.jobs;
         if let Some(old) = old {
-            gauge(old).dec();
+            jobs.with_label_values(&[old.phase.kind().as_str()]).dec();
         }
-        new.for_each(|job| gauge(job).inc());
+        for job in new {
+            jobs.with_label_values(&[job.phase.kind().as_str()]).inc();
+        }
     }
 
     fn job_changed(&self, old: &Arc<Job>, new: &Arc<Job>, events: &[JobEvent]) {
-        let queued = |job: &Job| matches!(job.phase, JobPhase::Queued { .. });
-        let placed = |job: &Job| {
-            let claims = matches!(
-                job.phase,
-                JobPhase::Placed { .. } | JobPhase::Claiming { .. }
-            );
-            job.restarting().next().is_some() || (claims && job.unclaimed().next().is_some())
-        };
         // The end of a run may give another one of its sweep its turn.
         let limited = new
             .spec
@@ -428,11 +418,13 @@ impl Shared {
             .is_some_and(|task| task.at_once.is_some());
         // It may also make room within a reservation.
         let others_wait = limited || new.shares().is_some();
-        let queues_change = queued(old) || queued(new) || (others_wait && new.is_final());
+        let was_queued = matches!(old.phase, JobPhase::Queued { .. });
+        let is_queued = matches!(new.phase, JobPhase::Queued { .. });
+        let queues_change = was_queued || is_queued || (others_wait && new.is_final());
         if queues_change {
             lock(&self.dirty.jobs).insert(new.id);
         }
-        if placed(old) || placed(new) {
+        if has_unclaimed(old) || has_unclaimed(new) {
             lock(&self.dirty.claims).insert(new.id);
             self.actors.claimer.look(&());
         }
@@ -440,8 +432,9 @@ impl Shared {
             lock(&self.dirty.promised).insert(new.id);
             self.actors.co_allocator.look(&());
         }
-        let held = |job: &Job| i64::from(job.held.is_some());
-        self.metrics.held.add(held(new) - held(old));
+        let was_held = i64::from(old.held.is_some());
+        let is_held = i64::from(new.held.is_some());
+        self.metrics.held.add(is_held - was_held);
         hold(&self.metrics.reservations, old, -1);
         hold(&self.metrics.reservations, new, 1);
         if new.owes_word() {
@@ -480,8 +473,10 @@ impl Shared {
                 continue;
             }
             // Live attempts are polled already, though seldom while they wait in the queue.
-            let asked = |run: &AttemptState| (run.may_live(), run.waits_at_site());
-            if before.is_none_or(|before| asked(before) != asked(&component.run)) {
+            if before.is_none_or(|before| {
+                before.may_live() != component.run.may_live()
+                    || before.waits_at_site() != component.run.waits_at_site()
+            }) {
                 self.actors.clusters.look(&placement.site);
             }
             let doubted = view.sites.get(&placement.site).is_some_and(|record| {
@@ -520,12 +515,14 @@ impl Shared {
         new: Option<&CopyRecord>,
     ) {
         // Its own actor knows; the copies that it read from, or reads from, do not.
-        let source = |copy: Option<&CopyRecord>| copy.and_then(transfer::source_key);
+        let old_source = old.and_then(transfer::source_key);
+        let new_source = new.and_then(transfer::source_key);
         let gone = new.is_none().then(|| key.clone());
-        self.copies_concerned([source(old), source(new), gone].into_iter().flatten());
+        self.copies_concerned([old_source, new_source, gone].into_iter().flatten());
         let view = self.view.load();
-        let usage = |copy: Option<&CopyRecord>| copy.map(|copy| (copy.usage, copy.is_ready()));
-        if self.settings.staging.contains_key(&key.1) && usage(old) != usage(new) {
+        let old_usage = old.map(|copy| (copy.usage, copy.is_ready()));
+        let new_usage = new.map(|copy| (copy.usage, copy.is_ready()));
+        if self.settings.staging.contains_key(&key.1) && old_usage != new_usage {
             // A copy that is kept may have to make room.
             let unused = transfer::unused_at(&view, &key.1).map(|(copy, _)| copy.content.digest);
             let unused: Vec<_> = unused.map(|digest| (digest, key.1.clone())).collect();
@@ -551,4 +548,12 @@ impl Shared {
             self.actors.data_manager.look(&());
         }
     }
+}
+
+fn has_unclaimed(job: &Job) -> bool {
+    let claims = matches!(
+        job.phase,
+        JobPhase::Placed { .. } | JobPhase::Claiming { .. }
+    );
+    job.restarting().next().is_some() || (claims && job.unclaimed().next().is_some())
 }

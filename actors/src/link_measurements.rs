@@ -131,16 +131,12 @@ impl LinkTable {
 
     /// Returns what the site where a link begins sends: as measured, else as configured.
     fn upload(&self, link: &LinkStanding) -> BitsPerSecond {
-        let configured = || {
-            let pair = (link.from.clone(), link.to.clone());
-            self.settings.network.uploads.get(&pair).copied()
-        };
-        let known = if link.measured.is_some() {
-            None
-        } else {
-            configured()
-        };
-        known.unwrap_or(link.bandwidth)
+        if link.measured.is_some() {
+            return link.bandwidth;
+        }
+        let pair = (link.from.clone(), link.to.clone());
+        let configured = self.settings.network.uploads.get(&pair).copied();
+        configured.unwrap_or(link.bandwidth)
     }
 
     /// The network as it is known now.

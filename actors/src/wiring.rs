@@ -185,8 +185,10 @@ async fn tick(shared: Arc<Shared>, every: cospan_domain::units::DurationMs) {
         actors.co_allocator.look(&());
         actors.notifier.look(&());
         let view = shared.view.load();
-        let idle = |job: &Job| matches!(job.phase, JobPhase::Queued { .. }) || job.is_final();
-        let active = view.jobs.values().filter(|job| !idle(job));
+        let active = view
+            .jobs
+            .values()
+            .filter(|job| !matches!(job.phase, JobPhase::Queued { .. }) && !job.is_final());
         active.for_each(|job| actors.jobs.look(&job.id));
     }
 }

@@ -1,10 +1,9 @@
 //! Kills, crashes and site faults against the real server, and the oracle that
 //! judges what is left.
 //!
-//! The payloads themselves write what they did into a ledger that the control
-//! plane never sees; see [`payload`]. The oracle compares it with the sites'
-//! directories, the processes of the machine, and the histories that the
-//! server tells; see [`oracle`].
+//! The payloads themselves write what they did into a ledger that the control plane never sees; see
+//! [`payload`]. The oracle compares it with the sites' directories, the processes of the machine,
+//! and the histories in the server; see [`oracle`].
 
 pub mod api;
 pub mod bugs;

@@ -51,7 +51,7 @@ pub enum OracleRule {
     RunsOnce,
     /// No more runs of a sweep are active than it allows.
     LimitHolds,
-    /// Payloads that are told of each other are told of all.
+    /// Payloads that know each other know all of them.
     PeersKnown,
     /// Payloads that share a file out have their own chunk of it each.
     OwnChunk,

@@ -19,12 +19,12 @@ pub fn grain() -> Vec<u8> {
 
 /// `payload.sh LEDGER SECONDS CODE MANNERS OUTPUT BYTES [INPUT NAME]...`
 ///
-/// Each line is one write to a file opened for appending, so lines never mix.
-/// A later attempt of a component looks whether an earlier one still lives:
-/// it wrote its own line before, so of two that overlap one sees the other. With `PEERS`
-/// in its environment it looks whether it was told of so many components, and its own place.
-/// None ends by itself while there is `LEDGER.hold`.
-/// Of [`grain`] it writes down which chunk it was told of, and looks whether it has just that.
+/// Each line is one write to a file opened for appending, so lines never mix. A later attempt of a
+/// component checks whether an earlier one still lives: that wrote its own line before, so of two
+/// that overlap one sees the other. With `PEERS` in its environment it checks the number of
+/// components that it was given, and its own place. None ends by itself while there is
+/// `LEDGER.hold`. Of [`grain`] it writes down which chunk it was given, and checks that it has just
+/// that.
 pub const SCRIPT: &str = r#"
 ledger=$1 seconds=$2 code=$3 manners=$4 output=$5 bytes=$6
 shift 6

@@ -1,7 +1,7 @@
 //! Crashes at every step of a shared reservation: it is made at two sites, a job runs within it, it
 //! is extended, and cancelled, all by a user who asks until there is an answer.
 //!
-//! Judged is what sites keep in files of their own: which reservations, and what runs under them.
+//! The judgement uses the files that sites keep: their reservations, and what runs under them.
 
 use std::collections::BTreeMap;
 use std::fs;

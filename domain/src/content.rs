@@ -37,13 +37,8 @@ pub struct FilePart {
 impl Chunk {
     /// Returns the chunk of a part. Chunks of all parts follow each other without gap or overlap.
     pub fn of_part(of: Content, part: FilePart) -> Self {
-        let cut = |processors: u64| {
-            let exact = u128::from(of.size.0) * u128::from(processors.min(part.total));
-            let at = exact.checked_div(u128::from(part.total)).unwrap_or(0);
-            u64::try_from(at).unwrap_or(of.size.0)
-        };
-        let begin = cut(part.before);
-        let end = cut(part.before.saturating_add(part.own));
+        let begin = bytes_before(of.size, part.before, part.total);
+        let end = bytes_before(of.size, part.before.saturating_add(part.own), part.total);
         Self {
             of,
             offset: Bytes(begin),
@@ -83,6 +78,13 @@ impl Chunk {
             size: self.length,
         }
     }
+}
+
+/// Where in a file of this size the parts of so many of `total` processors end.
+fn bytes_before(size: Bytes, processors: u64, total: u64) -> u64 {
+    let exact = u128::from(size.0) * u128::from(processors.min(total));
+    let at = exact.checked_div(u128::from(total)).unwrap_or(0);
+    u64::try_from(at).unwrap_or(size.0)
 }
 
 #[cfg(test)]

@@ -307,17 +307,7 @@ impl FromStr for AttemptTag {
     type Err = InvalidId;
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let parse = || {
-            let mut parts = text.strip_prefix('c')?.split('-');
-            let tag = AttemptTag {
-                instance: parts.next()?.parse().ok()?,
-                job: parts.next()?.parse().ok()?,
-                component: parts.next()?.parse().ok()?,
-                attempt: parts.next()?.parse().ok()?,
-            };
-            (parts.next().is_none() && tag.to_string() == text).then_some(tag)
-        };
-        parse().ok_or_else(|| {
+        parse_tag(text).ok_or_else(|| {
             invalid(
                 "tag",
                 text,
@@ -325,6 +315,17 @@ impl FromStr for AttemptTag {
             )
         })
     }
+}
+
+fn parse_tag(text: &str) -> Option<AttemptTag> {
+    let mut parts = text.strip_prefix('c')?.split('-');
+    let tag = AttemptTag {
+        instance: parts.next()?.parse().ok()?,
+        job: parts.next()?.parse().ok()?,
+        component: parts.next()?.parse().ok()?,
+        attempt: parts.next()?.parse().ok()?,
+    };
+    (parts.next().is_none() && tag.to_string() == text).then_some(tag)
 }
 
 /// BLAKE3 digest of a file's content, or of a directory's manifest. A file is its digest.

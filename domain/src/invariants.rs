@@ -40,26 +40,27 @@ pub fn broken(job: &Job) -> Vec<BrokenInvariant> {
     let rests = kind == PhaseKind::Queued || kind.is_final();
     let placed = !rests;
     let decided = job.start_at.is_some();
-    let open = |run: &AttemptState| {
-        matches!(
-            run,
-            AttemptState::Opened { .. } | AttemptState::Running { .. }
-        )
-    };
-    let components = || job.components.iter();
-    let all_begun =
-        components().all(|component| component.run.has_begun() || component.restart.is_some());
+    let components = &job.components;
+    let all_begun = components
+        .iter()
+        .all(|component| component.run.has_begun() || component.restart.is_some());
     let checks = [
         (
             rests && job.may_live_anywhere(),
             BrokenInvariant::AliveAtRest,
         ),
         (
-            placed && components().any(|c| c.placement.is_none()),
+            placed && components.iter().any(|c| c.placement.is_none()),
             BrokenInvariant::NoPlace,
         ),
         (
-            !decided && components().any(|c| open(&c.run)),
+            !decided
+                && components.iter().any(|c| {
+                    matches!(
+                        c.run,
+                        AttemptState::Opened { .. } | AttemptState::Running { .. }
+                    )
+                }),
             BrokenInvariant::BegunBeforeGo,
         ),
         (
@@ -67,7 +68,9 @@ pub fn broken(job: &Job) -> Vec<BrokenInvariant> {
             BrokenInvariant::GoWithoutInput,
         ),
         (
-            components().any(|c| c.run.may_live() && c.attempt.0 == 0),
+            components
+                .iter()
+                .any(|c| c.run.may_live() && c.attempt.0 == 0),
             BrokenInvariant::NoAttempt,
         ),
         (
@@ -75,7 +78,7 @@ pub fn broken(job: &Job) -> Vec<BrokenInvariant> {
             BrokenInvariant::NotAllBegun,
         ),
         (
-            components().any(|c| match (&c.charge, &c.placement) {
+            components.iter().any(|c| match (&c.charge, &c.placement) {
                 (Some(charge), Some(placement)) => charge.site != placement.site,
                 (Some(_), None) => true,
                 (None, _) => false,
@@ -83,7 +86,7 @@ pub fn broken(job: &Job) -> Vec<BrokenInvariant> {
             BrokenInvariant::StrangeCharge,
         ),
         (
-            kind != PhaseKind::Running && components().any(|c| c.restart.is_some()),
+            kind != PhaseKind::Running && components.iter().any(|c| c.restart.is_some()),
             BrokenInvariant::StrangeRestart,
         ),
     ];

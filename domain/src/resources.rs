@@ -45,17 +45,10 @@ impl Resources {
 
     /// Returns the first resource of which `need` wants more than there is here.
     pub fn first_shortage(&self, need: &Resources) -> Option<Shortage> {
-        let shortage = |name: &str, needed: u64, available: u64| {
-            (needed > available).then(|| Shortage {
-                resource: name.into(),
-                needed,
-                available,
-            })
-        };
-        shortage("processors", need.processors.into(), self.processors.into()).or_else(|| {
+        shortage_of("processors", need.processors.into(), self.processors.into()).or_else(|| {
             need.others
                 .iter()
-                .find_map(|(name, &needed)| shortage(name, needed, self.other(name)))
+                .find_map(|(name, &needed)| shortage_of(name, needed, self.other(name)))
         })
     }
 
@@ -143,6 +136,14 @@ impl Resources {
             *mine = mine.saturating_add(*count);
         }
     }
+}
+
+fn shortage_of(name: &str, needed: u64, available: u64) -> Option<Shortage> {
+    (needed > available).then(|| Shortage {
+        resource: name.into(),
+        needed,
+        available,
+    })
 }
 
 /// A shortage: a resource of which there is not enough.

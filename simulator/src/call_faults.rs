@@ -230,16 +230,8 @@ impl CallFaultModel {
             chance,
             ..
         } = &mut *state;
-        let way = fault_rates.way_max.0;
-        let mut ms = || {
-            DurationMs(if way == 0 {
-                0
-            } else {
-                chance.random_range(0..=way)
-            })
-        };
-        let there = ms();
-        let back = ms();
+        let there = draw_way(fault_rates.way_max, chance);
+        let back = draw_way(fault_rates.way_max, chance);
         let mut left = if fault_rates.faults.is_empty() {
             0
         } else {
@@ -359,4 +351,13 @@ impl CallFaultModel {
     fn lock(&self) -> std::sync::MutexGuard<'_, CallFaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How long a message is under way.
+fn draw_way(max: DurationMs, chance: &mut StdRng) -> DurationMs {
+    DurationMs(if max.0 == 0 {
+        0
+    } else {
+        chance.random_range(0..=max.0)
+    })
 }

@@ -356,8 +356,10 @@ fn open(
                 damage = loader.take(stored).err();
             }
         })?;
-    let hasty = || Hasty::over(&environment.disk, instance, sink.clone());
-    let hasty = bug(Bug::SkipSync).then(hasty).transpose()?.flatten();
+    let hasty = bug(Bug::SkipSync)
+        .then(|| Hasty::over(&environment.disk, instance, sink.clone()))
+        .transpose()?
+        .flatten();
     damage.map_or(Ok(()), Err)?;
     let mut loaded = loader.finish()?;
     let remains = std::mem::take(&mut loaded.remains);
@@ -415,7 +417,14 @@ fn sites(
     let by_slurm = environment
         .world
         .read(crate::world::World::is_driven_by_slurm);
-    let site = |(index, name)| -> Result<Arc<dyn Site>> {
+    let named = environment.world.read(|world: &crate::world::World| {
+        let names = world.sites().iter().map(|site| site.name().clone());
+        names
+            .filter_map(|name| Some((world.index_of(&name)?, name)))
+            .collect::<Vec<_>>()
+    });
+    let mut sites: Vec<Arc<dyn Site>> = Vec::with_capacity(named.len());
+    for (index, name) in named {
         let plain = SimulatedSite {
             name,
             index,
@@ -427,21 +436,11 @@ fn sites(
             instance,
             hints: environment.hints,
         };
-        Ok(if by_slurm {
-            Arc::new(SlurmCluster::new(plain)?)
+        if by_slurm {
+            sites.push(Arc::new(SlurmCluster::new(plain)?));
         } else {
-            Arc::new(plain)
-        })
-    };
-    environment
-        .world
-        .read(|world: &crate::world::World| {
-            let names = world.sites().iter().map(|site| site.name().clone());
-            names
-                .filter_map(|name| Some((world.index_of(&name)?, name)))
-                .collect::<Vec<_>>()
-        })
-        .into_iter()
-        .map(site)
-        .collect()
+            sites.push(Arc::new(plain));
+        }
+    }
+    Ok(sites)
 }

@@ -122,22 +122,17 @@ impl<'a> FlexCoRun<'a> {
         }
         let mut whose = Vec::new();
         let mut arrivals = Vec::new();
-        let mut expect = |at: Timestamp, of: Whose| {
-            arrivals.push((at, JobId(whose.len() as u64)));
-            whose.push(of);
-        };
         for (place, job) in jobs.iter().enumerate() {
-            expect(job.at, Whose { site: None, place });
+            arrivals.push((job.at, JobId(whose.len() as u64)));
+            whose.push(Whose { site: None, place });
         }
         for (site, local) in sites.iter().enumerate() {
             for (place, job) in local.local_jobs.iter().enumerate() {
-                expect(
-                    job.at,
-                    Whose {
-                        site: Some(site),
-                        place,
-                    },
-                );
+                arrivals.push((job.at, JobId(whose.len() as u64)));
+                whose.push(Whose {
+                    site: Some(site),
+                    place,
+                });
             }
         }
         arrivals.sort();
@@ -232,11 +227,10 @@ impl<'a> FlexCoRun<'a> {
                 } else {
                     DurationMs::ZERO
                 };
-                let place = |name: &SiteName| self.sites.iter().position(|s| s.name == *name);
-                let parts = plan
-                    .parts
-                    .iter()
-                    .filter_map(|(site, n)| Some((place(site)?, *n)));
+                let parts = plan.parts.iter().filter_map(|(site, n)| {
+                    let place = self.sites.iter().position(|s| s.name == *site)?;
+                    Some((place, *n))
+                });
                 (job.at, run, run + over, parts.collect())
             }
         };

@@ -244,11 +244,6 @@ impl Patient {
         } else {
             FaultKind::ActorStalls
         };
-        let struck = move |struck: bool| {
-            if struck {
-                tally.count(fault, kind.as_str());
-            }
-        };
         if kind == ActorKind::Intake && room.is_some() {
             let until = self.clock.now() + lasts;
             self.intake_full_until.store(until.0, Ordering::Relaxed);
@@ -256,7 +251,11 @@ impl Patient {
         let bound = kind.mailbox_bound(&self.shared.settings);
         let room = room.map(|room| room.min(bound));
         let fill = Box::new(|| 0);
-        let struck = Box::new(struck);
+        let struck = Box::new(move |struck: bool| {
+            if struck {
+                tally.count(fault, kind.as_str());
+            }
+        });
         self.send(
             id,
             Stall {

@@ -28,36 +28,21 @@ fn main() -> ExitCode {
     if arguments.first().is_some_and(|first| first == "agent") {
         return agent::main(arguments.into_iter().skip(1));
     }
-    let text = |index: usize| arguments.get(index).and_then(|argument| argument.to_str());
-    let place = PathBuf::from(text(0).unwrap_or("target"));
-    let size = text(1).map_or(1_000, |mb| mb.parse().unwrap()) * 1_000_000;
-    let rounds = text(2).map_or(5, |rounds| rounds.parse().unwrap());
+    let place = PathBuf::from(argument_text(&arguments, 0).unwrap_or("target"));
+    let size = argument_text(&arguments, 1).map_or(1_000, |mb| mb.parse().unwrap()) * 1_000_000;
+    let rounds = argument_text(&arguments, 2).map_or(5, |rounds| rounds.parse().unwrap());
     let place = tempfile::tempdir_in(place.canonicalize().unwrap()).unwrap();
     run(place.path(), size, rounds);
     ExitCode::SUCCESS
 }
 
+fn argument_text(arguments: &[OsString], index: usize) -> Option<&str> {
+    arguments.get(index).and_then(|argument| argument.to_str())
+}
+
 fn run(place: &Path, size: usize, rounds: usize) {
-    let area = |name: &str| {
-        let root = place.join(name);
-        std::fs::create_dir(&root).unwrap();
-        let agent = vec![
-            std::env::current_exe().unwrap().into_os_string(),
-            "agent".into(),
-        ];
-        let stall = Duration::from_secs(60);
-        let area = FileArea::new(AreaConfig {
-            root,
-            attempts: "attempts".into(),
-            agent,
-            stall,
-        });
-        let area = area.unwrap();
-        area.prepare().unwrap();
-        area
-    };
-    let a = area("a");
-    let b = area("b");
+    let a = make_area(place, "a");
+    let b = make_area(place, "b");
     let source = place.join("a/files/x");
     let order = make_order(&source, size);
     let mut ours = Vec::new();
@@ -82,6 +67,25 @@ fn run(place: &Path, size: usize, rounds: usize) {
         floor / ours,
         std::thread::available_parallelism().map_or(0, usize::from),
     );
+}
+
+fn make_area(place: &Path, name: &str) -> FileArea {
+    let root = place.join(name);
+    std::fs::create_dir(&root).unwrap();
+    let agent = vec![
+        std::env::current_exe().unwrap().into_os_string(),
+        "agent".into(),
+    ];
+    let stall = Duration::from_secs(60);
+    let area = FileArea::new(AreaConfig {
+        root,
+        attempts: "attempts".into(),
+        agent,
+        stall,
+    });
+    let area = area.unwrap();
+    area.prepare().unwrap();
+    area
 }
 
 fn make_order(source: &Path, size: usize) -> CopyRequest {

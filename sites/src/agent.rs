@@ -245,15 +245,12 @@ pub(crate) fn read(output: &CommandOutput) -> Result<AgentAnswer, AgentFailure> 
     let failure = last
         .strip_prefix("fail ")
         .and_then(|rest| rest.split_once(' '));
-    let site = |error: fn(String) -> SiteError, why: &str| {
-        Err(AgentFailure::Site(error(why.trim_end().to_owned())))
-    };
     match failure {
-        Some(("refused", why)) => site(SiteError::Refused, why),
-        Some(("unsent", why)) => site(SiteError::NotSent, why),
-        Some(("broken", why)) => site(SiteError::OutOfOrder, why),
-        Some(("full", why)) => site(SiteError::SiteFull, why),
-        Some(("unknown", why)) => site(SiteError::OutcomeUnknown, why),
+        Some(("refused", why)) => Err(site_failure(SiteError::Refused, why)),
+        Some(("unsent", why)) => Err(site_failure(SiteError::NotSent, why)),
+        Some(("broken", why)) => Err(site_failure(SiteError::OutOfOrder, why)),
+        Some(("full", why)) => Err(site_failure(SiteError::SiteFull, why)),
+        Some(("unknown", why)) => Err(site_failure(SiteError::OutcomeUnknown, why)),
         Some(("missing", _)) => Err(AgentFailure::NotInstalled),
         _ => {
             let mut why = format!("the answer was cut short ({})", output.ended);
@@ -264,6 +261,10 @@ pub(crate) fn read(output: &CommandOutput) -> Result<AgentAnswer, AgentFailure> 
             Err(AgentFailure::Site(SiteError::OutcomeUnknown(why)))
         }
     }
+}
+
+fn site_failure(error: fn(String) -> SiteError, why: &str) -> AgentFailure {
+    AgentFailure::Site(error(why.trim_end().to_owned()))
 }
 
 #[cfg(test)]

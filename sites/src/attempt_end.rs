@@ -270,7 +270,6 @@ impl fmt::Display for AttemptEnd {
 /// Interprets the end of an attempt. `settled`: files had time to appear, and
 /// the batch system to say why.
 pub fn verdict(word: BatchState, left: WrapperTraces, settled: bool) -> AttemptEnd {
-    let told = |verdict| if settled { verdict } else { AttemptEnd::Untold };
     match (left, word) {
         // It cannot begin any more, and must be taken out of the queue all the same.
         (WrapperTraces::Void, word) if word.is_in_queue() => AttemptEnd::Queued,
@@ -281,17 +280,17 @@ pub fn verdict(word: BatchState, left: WrapperTraces, settled: bool) -> AttemptE
         // A controller that was killed forgot that it started this: nobody puts a job back into the
         // queue that was submitted not to be.
         (WrapperTraces::Success, BatchState::Waiting | BatchState::NeverRuns) => {
-            told(AttemptEnd::Succeeded)
+            tell_if(settled, AttemptEnd::Succeeded)
         }
         (WrapperTraces::Failure, BatchState::Waiting | BatchState::NeverRuns) => {
-            told(AttemptEnd::Failed)
+            tell_if(settled, AttemptEnd::Failed)
         }
         // Its wrapper waited a moment for a request to end, and there was none: that controller
         // starts it anew, and calls it cancelled because its node will not.
         (WrapperTraces::Success, BatchState::Cancelled) => AttemptEnd::Succeeded,
         // It ran, or waited at its gate, and its directory is taken for any that comes again.
         (left, word) if word.is_in_queue() && left != WrapperTraces::Nothing => {
-            told(AttemptEnd::Ended(EndedBySite::Requeued))
+            tell_if(settled, AttemptEnd::Ended(EndedBySite::Requeued))
         }
         (left, BatchState::Running | BatchState::Completing) if !left.is_exit() => {
             AttemptEnd::Standing
@@ -304,7 +303,7 @@ pub fn verdict(word: BatchState, left: WrapperTraces, settled: bool) -> AttemptE
         (left, word) => match word.outside() {
             // A job in the queue has no files that could come late, but reasons pass.
             Some(why) if left.is_exit() => AttemptEnd::Ended(why),
-            Some(why) => told(AttemptEnd::Ended(why)),
+            Some(why) => tell_if(settled, AttemptEnd::Ended(why)),
             None => by_itself(left, word, settled),
         },
     }
@@ -312,35 +311,32 @@ pub fn verdict(word: BatchState, left: WrapperTraces, settled: bool) -> AttemptE
 
 /// Interprets the end of an attempt that nobody is reported to have ended.
 fn by_itself(left: WrapperTraces, word: BatchState, settled: bool) -> AttemptEnd {
-    let told = |verdict| if settled { verdict } else { AttemptEnd::Untold };
     // While it is tidied up, an end from outside may still be reported.
-    let stands = |verdict| {
-        if word.is_active() {
-            told(verdict)
-        } else {
-            verdict
-        }
-    };
+    let stands = settled || !word.is_active();
     match left {
         // A wrapper that wrote this ends well: it was ended right after that, or never wrote it.
         WrapperTraces::Success if word == BatchState::Failed => AttemptEnd::Lost,
-        WrapperTraces::Success => stands(AttemptEnd::Succeeded),
+        WrapperTraces::Success => tell_if(stands, AttemptEnd::Succeeded),
         // A payload's own exit would look different: somebody asked it to end. The signal may have
         // reached the payload before its wrapper.
         WrapperTraces::Terminated | WrapperTraces::Killed if word == BatchState::Forgotten => {
             AttemptEnd::Ended(EndedBySite::Cancelled)
         }
         WrapperTraces::Failure | WrapperTraces::Killed | WrapperTraces::Terminated => {
-            stands(AttemptEnd::Failed)
+            tell_if(stands, AttemptEnd::Failed)
         }
-        WrapperTraces::Spoiled => told(AttemptEnd::Ended(EndedBySite::Spoiled)),
+        WrapperTraces::Spoiled => tell_if(settled, AttemptEnd::Ended(EndedBySite::Spoiled)),
         // A batch system that reports this knows its nodes: all is well with them. Only the payload
         // runs beside the wrapper, and could end it.
         WrapperTraces::Begun if word != BatchState::Forgotten => {
-            told(AttemptEnd::Ended(EndedBySite::WrapperKilled))
+            tell_if(settled, AttemptEnd::Ended(EndedBySite::WrapperKilled))
         }
-        _ => told(AttemptEnd::Lost),
+        _ => tell_if(settled, AttemptEnd::Lost),
     }
+}
+
+fn tell_if(is_sure: bool, end: AttemptEnd) -> AttemptEnd {
+    if is_sure { end } else { AttemptEnd::Untold }
 }
 
 /// Formats the table of the book.

@@ -45,10 +45,11 @@ impl SteadyClock {
         MACHINE
             .get_or_init(|| {
                 let begun = Instant::now();
-                let ms = |length: u128| i64::try_from(length).unwrap_or(i64::MAX);
                 let clock = Self::new(
                     Box::new(|| i64::try_from(of_machine().0).unwrap_or(i64::MAX)),
-                    Box::new(move || ms(begun.elapsed().as_millis())),
+                    Box::new(move || {
+                        i64::try_from(begun.elapsed().as_millis()).unwrap_or(i64::MAX)
+                    }),
                 );
                 Arc::new(clock)
             })

@@ -105,20 +105,26 @@ pub fn order(tag: AttemptTag, program: Program) -> SubmitRequest {
 
 /// Makes the decision to open the gate.
 pub fn go() -> GateDecision {
-    let peer = |attempt, host: &str| Peer {
-        attempt: Attempt(attempt),
-        site: SiteName::new("elsewhere").unwrap(),
-        host: host.to_owned(),
-        processors: 2,
-    };
     GateDecision::Go(Go {
         round: Round(7),
         epoch: Epoch(3),
         start_at: Timestamp(0),
         start_by: Timestamp(u64::MAX),
         rank: ComponentIndex(1),
-        peers: vec![peer(4, "node-a"), peer(5, "node-b")],
+        peers: vec![
+            make_peer(Attempt(4), "node-a"),
+            make_peer(Attempt(5), "node-b"),
+        ],
     })
+}
+
+fn make_peer(attempt: Attempt, host: &str) -> Peer {
+    Peer {
+        attempt,
+        site: SiteName::new("elsewhere").unwrap(),
+        host: host.to_owned(),
+        processors: 2,
+    }
 }
 
 /// Polls until the observation is as awaited.
@@ -213,9 +219,11 @@ pub async fn await_idle(site: &dyn Site, processors: u32) {
 
 /// Kills the wrapper and the payload of an attempt that runs on this machine, below this directory.
 pub fn kill_all_of(root: &Path, tag: AttemptTag) {
-    let file = |name: &str| std::fs::read(root.join(format!("attempts/{tag}/{name}"))).unwrap();
-    let wrapper = state_files::ready(&file("ready"), tag).unwrap().wrapper.pid;
-    let payload = state_files::begun(&file("begun"), tag).unwrap().pid;
+    let directory = root.join(format!("attempts/{tag}"));
+    let ready = std::fs::read(directory.join("ready")).unwrap();
+    let wrapper = state_files::ready(&ready, tag).unwrap().wrapper.pid;
+    let begun = std::fs::read(directory.join("begun")).unwrap();
+    let payload = state_files::begun(&begun, tag).unwrap().pid;
     // The payload leads its own group, unless it has only just begun.
     let all = [
         wrapper.to_string(),

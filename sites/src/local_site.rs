@@ -197,15 +197,10 @@ impl LocalSite {
     /// The directory cannot be made, is another site's, or must not be one: see [`root_place`].
     pub fn initialise(&self) -> Result<(), SiteError> {
         let config = &self.shared.config;
-        let refused = |error: &dyn std::fmt::Display| {
-            let place = config.root.display();
-            SiteError::Refused(format!(
-                "{place} cannot be the root of {}: {error}",
-                config.name
-            ))
-        };
-        root_place::look(&config.root, &config.name).map_err(|error| refused(&error))?;
-        OwnedRoot::initialise(&config.root, &config.name).map_err(|error| refused(&error))?;
+        root_place::look(&config.root, &config.name)
+            .map_err(|error| refuse_root(config, &error))?;
+        OwnedRoot::initialise(&config.root, &config.name)
+            .map_err(|error| refuse_root(config, &error))?;
         self.shared.area.prepare()
     }
 
@@ -259,6 +254,14 @@ impl LocalSite {
             ))),
         }
     }
+}
+
+fn refuse_root(config: &LocalConfig, error: &dyn std::fmt::Display) -> SiteError {
+    let place = config.root.display();
+    SiteError::Refused(format!(
+        "{place} cannot be the root of {}: {error}",
+        config.name
+    ))
 }
 
 impl LocalShared {

@@ -153,21 +153,18 @@ pub fn whole(path: &Path) -> PathBuf {
 /// # Errors
 /// The directory is the system's.
 pub fn check_name(path: &Path) -> Result<(), Unfit> {
-    let is = |all: &[&str]| all.iter().any(|one| path == Path::new(one));
-    let is_top = is(&TOPS);
-    let below = || WHOLE.iter().any(|one| path.starts_with(one));
-    let is_kept = || {
-        ["/dev/shm", "/usr/local"]
-            .iter()
-            .any(|one| path.starts_with(one))
-    };
-    if is_top || below() && !is_kept() {
+    let is_top = is_one_of(path, &TOPS);
+    let is_below = WHOLE.iter().any(|one| path.starts_with(one));
+    let is_kept = ["/dev/shm", "/usr/local"]
+        .iter()
+        .any(|one| path.starts_with(one));
+    if is_top || is_below && !is_kept {
         let found = if path == Path::new("/") {
             "the root directory of the machine".to_owned()
         } else {
             format!("{}, a directory of the system", path.display())
         };
-        let example = if is_top && !is(&["/", "/boot", "/lost+found"]) {
+        let example = if is_top && !is_one_of(path, &["/", "/boot", "/lost+found"]) {
             path.join("cospan")
         } else {
             PathBuf::from("/var/tmp/cospan")
@@ -175,6 +172,10 @@ pub fn check_name(path: &Path) -> Result<(), Unfit> {
         return Err(Unfit::NotOurs { found, example });
     }
     Ok(())
+}
+
+fn is_one_of(path: &Path, all: &[&str]) -> bool {
+    all.iter().any(|one| path == Path::new(one))
 }
 
 fn bears_mark(path: &Path, site: &SiteName) -> Result<bool, Unfit> {
@@ -288,13 +289,14 @@ fn is_mount_point(path: &Path) -> bool {
     );
     let told = told.is_ok_and(|stat| stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
     // An older kernel does not report it.
-    let device = |path: &Path| {
-        std::fs::symlink_metadata(path)
-            .map(|found| found.dev())
-            .ok()
-    };
-    let above = path.parent().and_then(device);
-    told || device(path).is_some_and(|own| above.is_some_and(|above| own != above))
+    let above = path.parent().and_then(device_of);
+    told || device_of(path).is_some_and(|own| above.is_some_and(|above| own != above))
+}
+
+fn device_of(path: &Path) -> Option<u64> {
+    std::fs::symlink_metadata(path)
+        .map(|found| found.dev())
+        .ok()
 }
 
 /// Checks a directory above: whoever can rename its entries can put another in the root's place.
@@ -401,23 +403,27 @@ fn check_contents(path: &Path) -> Result<(), Unfit> {
 /// Returns true for a root that has been in use, and lost its mark by a power cut: earlier versions
 /// did not make sure that the file was on the disk.
 fn is_known_without_mark(path: &Path) -> bool {
-    let found = |name: &str| std::fs::symlink_metadata(path.join(name)).ok();
-    let is_file = |name| found(name).is_some_and(|found| found.is_file());
     ATTEMPTS
         .iter()
-        .all(|name: &&str| found(name).is_some_and(|found| found.is_dir()))
-        && (is_file(MARKER) || is_file(OWNER))
+        .all(|name: &&str| look_up(path, name).is_some_and(|found| found.is_dir()))
+        && [MARKER, OWNER]
+            .iter()
+            .any(|name: &&str| look_up(path, name).is_some_and(|found| found.is_file()))
+}
+
+fn look_up(path: &Path, name: &str) -> Option<Metadata> {
+    std::fs::symlink_metadata(path.join(name)).ok()
 }
 
 /// Returns true if a name in a root without a mark is ours.
 fn is_begun(entry: &std::fs::DirEntry) -> io::Result<bool> {
     let name = entry.file_name();
     let found = entry.metadata()?;
-    let is_ours = |all: &[&str]| all.iter().any(|one| name == *one);
+    let is_ours = ATTEMPTS.iter().chain(&COPIES).any(|one| name == *one);
     if name == MARKER {
         return Ok(found.is_file());
     }
-    if !found.is_dir() || !is_ours(&ATTEMPTS) && !is_ours(&COPIES) {
+    if !found.is_dir() || !is_ours {
         return Ok(false);
     }
     // A mark is written here before it gets its name, and users may have brought files already.

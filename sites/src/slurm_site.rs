@@ -540,15 +540,18 @@ impl Site for SlurmSite {
             output_max: 64 << 10,
         };
         let line = self.config.ping.join(" ");
-        let untold = |why: String| {
-            SiteError::OutcomeUnknown(format!("\"{line} {to}\" tells nothing: {why}"))
-        };
-        match self.agent.exec.run(command).await {
+        let why = match self.agent.exec.run(command).await {
             Ok(output) => {
                 let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                ping::shortest(&text).ok_or_else(|| untold(output.ended.to_string()))
+                if let Some(shortest) = ping::shortest(&text) {
+                    return Ok(shortest);
+                }
+                output.ended.to_string()
             }
-            Err(error) => Err(untold(error.to_string())),
-        }
+            Err(error) => error.to_string(),
+        };
+        Err(SiteError::OutcomeUnknown(format!(
+            "\"{line} {to}\" tells nothing: {why}"
+        )))
     }
 }

@@ -145,18 +145,23 @@ impl Wreck {
 
     /// Returns instance and epoch of the store, as far as they can be read.
     pub(crate) fn identity(&self) -> (InstanceId, Epoch) {
-        let own = |key| guarded(&self.place, || scans::read_own(&*self.reader, key)).ok();
         let marker = self.marker.as_ref().ok();
-        let instance = own(INSTANCE_KEY)
+        let instance = self
+            .own_value(INSTANCE_KEY)
             .and_then(|value| store_totals::parse_text(INSTANCE_KEY, &value).ok())
             .or(marker.map(|marker| marker.instance));
-        let epoch = own(EPOCH_KEY)
+        let epoch = self
+            .own_value(EPOCH_KEY)
             .and_then(|value| store_totals::parse_text(EPOCH_KEY, &value).ok())
             .max(marker.map(|marker| marker.epoch));
         (
             instance.unwrap_or(InstanceId::from_random(0)),
             epoch.unwrap_or_default(),
         )
+    }
+
+    fn own_value(&self, key: &[u8]) -> Option<Vec<u8>> {
+        guarded(&self.place, || scans::read_own(&*self.reader, key)).ok()
     }
 
     /// Visits every value that can be read, and the damage of the others.

@@ -59,15 +59,15 @@ impl StoreTotals {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        let field = |from: usize, to: usize| bytes.get(from..to);
-        let read = || {
-            Some(Self {
-                seq: Seq(u64::from_le_bytes(field(0, 8)?.try_into().ok()?)),
-                keys: u64::from_le_bytes(field(8, 16)?.try_into().ok()?),
-                sum: u128::from_le_bytes(field(16, 32)?.try_into().ok()?),
-            })
-        };
-        read().ok_or_else(|| damaged(LEDGER_KEY, "it is cut short"))
+        Self::parse_ledger(bytes).ok_or_else(|| damaged(LEDGER_KEY, "it is cut short"))
+    }
+
+    fn parse_ledger(bytes: &[u8]) -> Option<Self> {
+        Some(Self {
+            seq: Seq(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?)),
+            keys: u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?),
+            sum: u128::from_le_bytes(bytes.get(16..32)?.try_into().ok()?),
+        })
     }
 }
 

@@ -159,10 +159,9 @@ impl StartOverview {
         reserved: StartWindow,
         lead: DurationMs,
     ) -> Self {
-        let later = |window: StartWindow| window.later_by(lead);
         let told = free
             .iter()
-            .map(|(name, free)| (name.clone(), SiteStarts::of(free, parts, reserved, later)));
+            .map(|(name, free)| (name.clone(), SiteStarts::of(free, parts, reserved, lead)));
         let slots = free.iter().filter_map(|(name, free)| match free {
             SiteFreeTime::Told(slots, until) => Some((name.clone(), known(slots, *until))),
             SiteFreeTime::None | SiteFreeTime::Silent(_) => None,
@@ -170,7 +169,7 @@ impl StartOverview {
         let mut together = common_starts(&slots.collect(), parts, reserved);
         together
             .iter_mut()
-            .for_each(|starts| starts.window = later(starts.window));
+            .for_each(|starts| starts.window = starts.window.later_by(lead));
         Self {
             sites: told.collect(),
             together,
@@ -179,22 +178,17 @@ impl StartOverview {
 }
 
 impl SiteStarts {
-    fn of(
-        free: &SiteFreeTime,
-        parts: &EqualParts,
-        window: StartWindow,
-        later: impl Fn(StartWindow) -> StartWindow,
-    ) -> Self {
+    fn of(free: &SiteFreeTime, parts: &EqualParts, window: StartWindow, lead: DurationMs) -> Self {
         match free {
             SiteFreeTime::None => Self::GrantsNone,
             SiteFreeTime::Silent(why) => Self::Silent(why.clone()),
             SiteFreeTime::Told(slots, until) => {
                 let starts = possible_starts(&known(slots, *until), parts, window).into_iter();
                 let starts = starts.map(|s| PossibleStarts {
-                    window: later(s.window),
+                    window: s.window.later_by(lead),
                     ..s
                 });
-                let until = until.map(|until| later(StartWindow::exactly(until)).earliest);
+                let until = until.map(|until| StartWindow::exactly(until).later_by(lead).earliest);
                 Self::Told {
                     starts: starts.collect(),
                     until,

@@ -159,18 +159,17 @@ impl View {
     }
 
     fn follow(&mut self, old: Option<&Arc<Job>>, new: Option<&Arc<Job>>) {
-        let untold = |job: Option<&Arc<Job>>| job.is_some_and(|job| job.owes_word());
-        if let Some(job) = old.or(new).filter(|_| untold(old) != untold(new)) {
-            if untold(new) {
+        let owed = old.is_some_and(|job| job.owes_word());
+        let owes = new.is_some_and(|job| job.owes_word());
+        if let Some(job) = old.or(new).filter(|_| owed != owes) {
+            if owes {
                 self.untold.insert(job.id);
             } else {
                 self.untold.remove(&job.id);
             }
         }
-        let demands =
-            |job: Option<&Arc<Job>>| job.filter(|job| !job.components.is_empty()).cloned();
-        let old = demands(old);
-        let new = demands(new);
+        let old = old.filter(|job| !job.components.is_empty()).cloned();
+        let new = new.filter(|job| !job.components.is_empty()).cloned();
         if old.is_none() && new.is_none() {
             return;
         }
@@ -251,11 +250,12 @@ impl View {
         old: Option<&CopyRecord>,
         new: Option<&CopyRecord>,
     ) {
-        let file = |copy: Option<&CopyRecord>| Some(copy?.chunk?.of.digest);
-        if file(old) == file(new) {
+        let before = old.and_then(|copy| Some(copy.chunk?.of.digest));
+        let after = new.and_then(|copy| Some(copy.chunk?.of.digest));
+        if before == after {
             return;
         }
-        if let Some(file) = file(old)
+        if let Some(file) = before
             && let Some(cuts) = self.cuts.get_mut(&file)
         {
             cuts.remove(key);
@@ -263,14 +263,14 @@ impl View {
                 self.cuts.remove(&file);
             }
         }
-        if let Some(file) = file(new) {
+        if let Some(file) = after {
             self.cuts.entry(file).or_default().insert(key.clone());
         }
     }
 
     fn follow_names(&mut self, old: Option<&FileRecord>, new: Option<&FileRecord>) {
-        let named = |file: &FileRecord| file.entry.as_ref().map(|entry| entry.content.digest);
-        if let Some((file, digest)) = old.and_then(|file| Some((file, named(file)?)))
+        let before = old.and_then(|file| Some((file, file.entry.as_ref()?.content.digest)));
+        if let Some((file, digest)) = before
             && let Some(names) = self.names.get_mut(&digest)
         {
             names.remove(&file.name);
@@ -278,7 +278,8 @@ impl View {
                 self.names.remove(&digest);
             }
         }
-        if let Some((file, digest)) = new.and_then(|file| Some((file, named(file)?))) {
+        let after = new.and_then(|file| Some((file, file.entry.as_ref()?.content.digest)));
+        if let Some((file, digest)) = after {
             self.names
                 .entry(digest)
                 .or_default()

@@ -61,15 +61,14 @@ async fn register(
     } = output;
     let place = FilePlace::Store(content.digest);
     let replica = (site.clone(), place.clone());
-    let has_it = |view: &crate::api::View| {
-        let entry = view.files.get(&name).and_then(|file| file.entry.as_ref());
-        entry.is_some_and(|e| {
-            e.registered_by == by && e.content == content && e.replicas.contains(&replica)
-        })
-    };
-    if has_it(&shared.view.load()) {
+    let view = shared.view.load();
+    let entry = view.files.get(&name).and_then(|file| file.entry.as_ref());
+    if entry.is_some_and(|e| {
+        e.registered_by == by && e.content == content && e.replicas.contains(&replica)
+    }) {
         return Ok(());
     }
+    drop(view);
     // Distinguishes files from directories, and content that came here whole from content that
     // rotted since.
     let found = inspect(&shared, &site, place.clone()).await;

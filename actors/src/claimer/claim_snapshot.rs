@@ -94,19 +94,16 @@ impl<'a> ClaimPass<'a> {
                 self.idle.insert(own, idle);
             }
         }
-        let now_idle = |site: &GridSite| {
-            let idle = self
-                .idle
-                .get(&ClaimPlace::own(site.name.clone()))?
-                .clone()?;
-            Some(Belief {
+        let sites = base.sites().iter().map(|site| {
+            let idle = self.idle.get(&ClaimPlace::own(site.name.clone()));
+            let idle = idle.cloned().flatten().map(|idle| Belief {
                 idle,
                 asked_at: self.now,
-            })
-        };
-        let sites = base.sites().iter().map(|site| GridSite {
-            idle: now_idle(site),
-            ..site.clone()
+            });
+            GridSite {
+                idle,
+                ..site.clone()
+            }
         });
         let grid = base.with_sites(sites.collect());
         self.base = Some(base);
@@ -124,25 +121,32 @@ impl<'a> ClaimPass<'a> {
         }
         remaining
     }
+
+    /// The partition that a component asks for, if it is another than the site's own.
+    fn other_partition(
+        &self,
+        job: &Job,
+        component: ComponentIndex,
+        site: &SiteName,
+    ) -> Option<Arc<str>> {
+        let report = self.shared.live.site(site)?;
+        let words = self.shared.settings.default_policies.lanes;
+        let (lane, _) = report.asked(words, site, job, component)?;
+        report
+            .shape
+            .as_ref()?
+            .lanes
+            .as_ref()?
+            .elsewhere(&lane)
+            .cloned()
+    }
 }
 
 impl ClaimField for ClaimPass<'_> {
     fn place(&self, job: &Job, component: ComponentIndex, site: &SiteName) -> ClaimPlace {
-        let elsewhere = || {
-            let report = self.shared.live.site(site)?;
-            let words = self.shared.settings.default_policies.lanes;
-            let (lane, _) = report.asked(words, site, job, component)?;
-            report
-                .shape
-                .as_ref()?
-                .lanes
-                .as_ref()?
-                .elsewhere(&lane)
-                .cloned()
-        };
         ClaimPlace {
             site: site.clone(),
-            partition: elsewhere(),
+            partition: self.other_partition(job, component, site),
         }
     }
 

@@ -241,17 +241,11 @@ impl Claimer {
 
 /// Lists what a try takes at each site: idle processors, or reserved ones.
 fn uses(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Deducted)> {
-    let moved = |index| {
-        attempt
-            .moves
-            .iter()
-            .find(|(at, _)| *at == index)
-            .map(|(_, to)| to)
-    };
     let placed = attempt.start.iter().filter_map(|&index| {
         let before = job.components.get(index.0 as usize)?.placement.as_ref();
         let resources = job.resources_of(index)?;
-        Some(match moved(index) {
+        let moved = attempt.moves.iter().find(|(at, _)| *at == index);
+        Some(match moved.map(|(_, to)| to) {
             Some(to) if before.is_none_or(|before| before.site != to.site) => {
                 (to.site.clone(), Deducted::moved(resources))
             }

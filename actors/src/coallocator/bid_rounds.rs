@@ -393,8 +393,10 @@ impl CoAllocator {
             }
         }
         let clusters = &self.shared.actors.clusters;
-        let addr = |site: usize| clusters.addr(&sites[site].name).map(|addr| (site, addr));
-        let addrs: Vec<_> = uses.keys().filter_map(|site| addr(*site)).collect();
+        let addrs = uses
+            .keys()
+            .filter_map(|&site| Some((site, clusters.addr(&sites[site].name)?)));
+        let addrs: Vec<_> = addrs.collect();
         if let Some(gone) = uses
             .keys()
             .find(|site| addrs.iter().all(|(at, _)| at != *site))

@@ -131,13 +131,10 @@ impl CoAllocator {
 async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> DivisionVerdict {
     let now = shared.clock.now();
     let wish = job.reservation_wish();
-    let lose = |reason: String| JobCommand::LoseReservation {
-        reason: reason.into(),
-        wish,
-    };
     let mut meta = job.divisible(&shared.settings.job, now).ok_or(PAUSE)?;
     if meta.ready > meta.latest {
-        return Ok(lose(
+        return Ok(lose_reservation(
+            job,
             "its latest start has passed without a reservation".into(),
         ));
     }
@@ -162,7 +159,8 @@ async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> DivisionVer
             }
             true => return Err(PAUSE),
             false if fewest(&meta) > most(&offers) => {
-                return Ok(lose(
+                return Ok(lose_reservation(
+                    job,
                     too_large(&meta, &offers) + over_quota(shared, grid, job),
                 ));
             }
@@ -173,7 +171,17 @@ async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> DivisionVer
     let reason = "no site that grants reservations has so much free within a week after its latest \
                   start; ask for fewer processors, or allow smaller components \
                   (min_component_size), or more of them (max_components)";
-    Ok(lose(reason.to_owned() + over_quota(shared, grid, job)))
+    Ok(lose_reservation(
+        job,
+        reason.to_owned() + over_quota(shared, grid, job),
+    ))
+}
+
+fn lose_reservation(job: &Job, reason: String) -> JobCommand {
+    JobCommand::LoseReservation {
+        reason: reason.into(),
+        wish: job.reservation_wish(),
+    }
 }
 
 fn planned(
@@ -258,17 +266,13 @@ fn share(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
 
 /// Returns the text that is added to a refusal if a site could give more than a user may have.
 fn over_quota(shared: &Shared, grid: &GridSnapshot, job: &Job) -> &'static str {
-    let is_bound = |site: &GridSite| {
+    let mut sites = could_take_part(job, grid, &shared.settings.default_policies).into_iter();
+    let is_bound = sites.any(|(site, _)| {
         share(shared, job, site)
             .zip(takes(site))
             .is_some_and(|(share, takes)| share < takes)
-    };
-    let mut sites = could_take_part(job, grid, &shared.settings.default_policies).into_iter();
-    if sites.any(|(site, _)| is_bound(site)) {
-        OVER_QUOTA
-    } else {
-        ""
-    }
+    });
+    if is_bound { OVER_QUOTA } else { "" }
 }
 
 /// Returns the processors of the job's smallest shape.

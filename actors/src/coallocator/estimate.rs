@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use cospan_domain::ids::JobId;
 use cospan_domain::job::demands::Holding;
 use cospan_domain::job::job_state::{AttemptState, Job, JobPhase};
-use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::spec::{JobSpec, Priority};
 use cospan_domain::placement::estimate::{Forecast, Release, Waiter, by_pace, forecast};
 use cospan_domain::placement::{GridSnapshot, PairHistory, PlacementRequest};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -234,12 +235,23 @@ fn waiter(
 
 /// Lists the jobs before this one: more urgent, or as urgent and longer in the queue.
 fn ahead(shared: &Shared, job: &Job) -> Result<Vec<Waiter>, usize> {
-    let place = |job: &Job| match job.phase {
-        JobPhase::Queued { since, .. } => (std::cmp::Reverse(job.priority), since, job.id),
-        _ => (std::cmp::Reverse(job.priority), Timestamp(0), job.id),
-    };
-    let own = place(job);
-    waiting(shared, &shared.view.load(), |other| place(other) < own)
+    let own = queue_place(job);
+    waiting(shared, &shared.view.load(), |other| {
+        queue_place(other) < own
+    })
+}
+
+fn queue_place(job: &Job) -> (std::cmp::Reverse<Priority>, Timestamp, JobId) {
+    let (since, _) = entered_queue(job);
+    (std::cmp::Reverse(job.priority), since, job.id)
+}
+
+/// Since when a job waits, and before when it is not placed.
+fn entered_queue(job: &Job) -> (Timestamp, Timestamp) {
+    match job.phase {
+        JobPhase::Queued { since, not_before } => (since, not_before),
+        _ => (Timestamp(0), Timestamp(0)),
+    }
 }
 
 fn waiting(
@@ -259,18 +271,14 @@ fn waiting(
     if jobs.len() > MOST_AHEAD {
         return Err(jobs.len());
     }
-    let entered = |job: &Arc<Job>| match job.phase {
-        JobPhase::Queued { since, not_before } => (since, not_before),
-        _ => (Timestamp(0), Timestamp(0)),
-    };
-    jobs.sort_by_key(|job| (std::cmp::Reverse(job.priority), entered(job).0, job.id));
+    jobs.sort_by_key(|job| queue_place(job));
     Ok(jobs
         .into_iter()
         .map(|job: &Arc<Job>| {
             waiter(
                 shared,
                 shared.request_of(job),
-                entered(job).1,
+                entered_queue(job).1,
                 job.spec.wall_time,
             )
         })
@@ -280,42 +288,37 @@ fn waiting(
 /// Lists everything that jobs of ours have, with the latest time at which it ends.
 fn releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
     let view = shared.view.load();
-    let parameters = &shared.settings.job;
-    let asked_at = |holding: &Holding| {
-        let report = shared.live.site(&holding.site)?;
-        report.idle.as_ref().map(|(asked_at, _)| *asked_at)
-    };
-    let release = |id: cospan_domain::ids::JobId, holding: &Holding| {
-        let job = view.jobs.get(&id)?;
-        let began = match job.components.get(holding.component.0 as usize)?.run {
-            AttemptState::Running { since, .. } => Some(since),
-            _ => None,
-        };
-        let claims = job.claim_limits(parameters);
-        let begins = match &job.phase {
-            JobPhase::Placed { start_estimate, .. } => {
-                (*start_estimate).max(now) + claims.ready_within
-            }
-            JobPhase::Claiming { since } => *since + claims.ready_within,
-            _ => began.or(job.begins_at(holding.component)).unwrap_or(now),
-        };
-        let waits = match began {
-            Some(_) => DurationMs::ZERO,
-            None => claims.max_hold + parameters.go_grace,
-        };
-        let asked = asked_at(holding);
-        let visible = holding
-            .visible_from
-            .is_some_and(|from| asked.is_some_and(|asked| from <= asked));
-        Some(Release {
-            at: begins + waits + job.spec.wall_time,
-            site: holding.site.clone(),
-            resources: holding.resources.clone(),
-            visible,
-        })
-    };
     let holdings = view.holdings.values().flat_map(|site| site.iter());
     holdings
-        .filter_map(|((id, _), holding)| release(*id, holding))
+        .filter_map(|((id, _), holding)| release_of(shared, view.jobs.get(id)?, holding, now))
         .collect()
+}
+
+fn release_of(shared: &Shared, job: &Job, holding: &Holding, now: Timestamp) -> Option<Release> {
+    let parameters = &shared.settings.job;
+    let began = match job.components.get(holding.component.0 as usize)?.run {
+        AttemptState::Running { since, .. } => Some(since),
+        _ => None,
+    };
+    let claims = job.claim_limits(parameters);
+    let begins = match &job.phase {
+        JobPhase::Placed { start_estimate, .. } => (*start_estimate).max(now) + claims.ready_within,
+        JobPhase::Claiming { since } => *since + claims.ready_within,
+        _ => began.or(job.begins_at(holding.component)).unwrap_or(now),
+    };
+    let waits = match began {
+        Some(_) => DurationMs::ZERO,
+        None => claims.max_hold + parameters.go_grace,
+    };
+    let report = shared.live.site(&holding.site);
+    let asked = report.and_then(|report| Some(report.idle.as_ref()?.0));
+    let visible = holding
+        .visible_from
+        .is_some_and(|from| asked.is_some_and(|asked| from <= asked));
+    Some(Release {
+        at: begins + waits + job.spec.wall_time,
+        site: holding.site.clone(),
+        resources: holding.resources.clone(),
+        visible,
+    })
 }

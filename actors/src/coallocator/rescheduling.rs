@@ -208,8 +208,10 @@ impl CoAllocator {
 /// Lists the first of these jobs to start, with what each of them has.
 fn front(shared: &Shared, due: &[JobId], now: Timestamp) -> Vec<(JobId, Forward)> {
     let view = shared.view.load();
-    let forward = |id: &JobId| Some((*id, view.jobs.get(id)?.forward(now)?));
-    let mut front: Vec<_> = due.iter().filter_map(forward).collect();
+    let forward = due
+        .iter()
+        .filter_map(|id| Some((*id, view.jobs.get(id)?.forward(now)?)));
+    let mut front: Vec<_> = forward.collect();
     front.sort_by_key(|(id, forward)| (forward.present.start, *id));
     front.truncate(FRONT);
     front

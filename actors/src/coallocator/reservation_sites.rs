@@ -322,14 +322,13 @@ impl Candidates {
 /// Returns true if some site may still turn out to offer reservations, or take placements of this
 /// owner again.
 pub(super) fn may_change(grid: &GridSnapshot, owner: &KeyName) -> bool {
-    let is_closed = |site: &GridSite| {
-        site.acceptance_of_promised() != PlacementAcceptance::Open
-            || site.ban_of(Some(owner)).is_some()
-    };
     grid.sites()
         .iter()
         .any(|site: &GridSite| match site.grants_reservations() {
-            Some(grants) => grants && is_closed(site),
+            Some(grants) => {
+                let is_open = site.acceptance_of_promised() == PlacementAcceptance::Open;
+                grants && (!is_open || site.ban_of(Some(owner)).is_some())
+            }
             None => true,
         })
 }

@@ -171,17 +171,18 @@ impl CoAllocator {
         if let Some(why) = reservation.turns_away(&job.owner, now) {
             return WaitingVerdict::Fail(format!("its reservation {name} at {site} {why}").into());
         }
-        let parts = || {
-            group
-                .kept(now)
-                .filter_map(|(_, part)| Some((part, part.lease()?)))
-        };
+        let parts = group
+            .kept(now)
+            .filter_map(|(_, part)| Some((part, part.lease()?)));
+        let parts: Vec<_> = parts.collect();
         // A job that comes to its gate from then on does not begin before the reservation does.
         let go_lead = self.shared.settings.job.go_lead;
-        let begins = parts()
+        let begins = parts
+            .iter()
             .map(|(part, lease)| lease.from.max(part.start() - go_lead))
             .max();
-        let Some((from, to)) = begins.zip(parts().map(|(_, lease)| lease.to).min()) else {
+        let ends = parts.iter().map(|(_, lease)| lease.to).min();
+        let Some((from, to)) = begins.zip(ends) else {
             return WaitingVerdict::Wait(None);
         };
         if now < from {

@@ -98,13 +98,10 @@ impl Intake {
     }
 
     fn acknowledge(&mut self, one: AcceptedRequest) {
-        let view = || self.shared.view.load();
         // The job that it repeats may have been refused since.
-        if one
-            .submitted
-            .iter()
-            .any(|job: &SubmittedJob| job.repeated && !view().jobs.contains_key(&job.id))
-        {
+        if one.submitted.iter().any(|job: &SubmittedJob| {
+            job.repeated && !self.shared.view.load().jobs.contains_key(&job.id)
+        }) {
             self.answer(one.answer, Err(ApiRefusal::Busy { retry_after_s: 1 }))
         } else {
             self.answer(one.answer, Ok(ApiAnswer::Submitted(one.submitted)))

@@ -37,10 +37,9 @@ pub(super) async fn carry_out(
             }))
         }
         ApiRequest::Abandon(jobs) => {
-            let silent = |id| silent_sites(&shared, id);
             let answer = on_jobs(&shared, jobs, |id| JobCommand::Abandon {
                 by: by.clone(),
-                silent: silent(id),
+                silent: silent_sites(&shared, id),
             })
             .await;
             Ok(with_what_it_waits_for(&shared, answer?, |job: &Job| {

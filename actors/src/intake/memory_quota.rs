@@ -114,12 +114,6 @@ impl KeptJobs {
         bounds: &JobMemory,
     ) -> Result<(), ApiRefusal> {
         let own = self.share_of(by);
-        let over = |share: JobUsage, bound: Bytes| share.bytes.saturating_add(more.bytes) > bound.0;
-        let what = |bound: Bytes| {
-            let jobs = more.jobs;
-            let takes = Bytes(more.bytes);
-            format!("{jobs} more would take {takes} of the {bound}")
-        };
         let wait = "a job makes room once it is in the archive, at the latest 10 min after its end \
                     while there is none";
         if more.bytes > bounds.per_key.min(bounds.in_all).0 {
@@ -136,24 +130,24 @@ impl KeptJobs {
                 remedy: remedy.into(),
             });
         }
-        let (problem, remedy) = if over(own, bounds.per_key) {
+        let (problem, remedy) = if own.bytes.saturating_add(more.bytes) > bounds.per_key.0 {
             let problem = format!(
                 "{} jobs of key {by} take {} of memory, and {} that a key may have",
                 own.jobs,
                 Bytes(own.bytes),
-                what(bounds.per_key)
+                describe_more(more, bounds.per_key)
             );
             let remedy = format!(
                 "wait until some have ended, or cancel some: {wait}; or have \
                  `limits.max_job_memory_per_key` raised"
             );
             (problem, remedy)
-        } else if over(self.all, bounds.in_all) {
+        } else if self.all.bytes.saturating_add(more.bytes) > bounds.in_all.0 {
             let problem = format!(
                 "{} jobs take {} of memory, and {} that there is for all jobs",
                 self.all.jobs,
                 Bytes(self.all.bytes),
-                what(bounds.in_all)
+                describe_more(more, bounds.in_all)
             );
             let remedy = format!(
                 "try again later: {wait}; or have `limits.max_job_memory` raised, \
@@ -169,4 +163,10 @@ impl KeptJobs {
             retry_after_s: RETRY_AFTER_S,
         })
     }
+}
+
+fn describe_more(more: JobUsage, bound: Bytes) -> String {
+    let jobs = more.jobs;
+    let takes = Bytes(more.bytes);
+    format!("{jobs} more would take {takes} of the {bound}")
 }

@@ -227,26 +227,15 @@ impl Intake {
     pub(super) fn archive_some(&mut self) -> bool {
         const AT_ONCE: usize = 256;
         let now = self.shared.clock.now();
-        let keep = self.shared.settings.keep_jobs;
         let view = self.shared.view.load();
         // A job whose end is still to be reported stays until it is, or cannot be.
-        let keep = |job: &Job| {
-            if self
-                .kept
-                .is_short(&job.owner, &self.shared.settings.job_memory)
-            {
-                keep.min(LEAST_KEPT)
-            } else {
-                keep
-            }
-        };
-        let over = |job: &Job| {
-            ended_at(job).is_some_and(|at| now >= at + keep(job)) && job.untold().next().is_none()
-        };
         let old: Vec<Arc<Job>> = view
             .jobs
             .values()
-            .filter(|job| over(job))
+            .filter(|job| {
+                ended_at(job).is_some_and(|at| now >= at + self.keep_time(&job.owner))
+                    && job.untold().next().is_none()
+            })
             .take(AT_ONCE)
             .cloned()
             .collect();
@@ -263,6 +252,16 @@ impl Intake {
                 .do_send(Append(JournalChange::JobArchived { job, events }));
         }
         more
+    }
+
+    /// How long a job of this key is kept after its end.
+    fn keep_time(&self, owner: &KeyName) -> DurationMs {
+        let keep = self.shared.settings.keep_jobs;
+        if self.kept.is_short(owner, &self.shared.settings.job_memory) {
+            keep.min(LEAST_KEPT)
+        } else {
+            keep
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use cospan_domain::job::decide::is_last_absence;
 use cospan_domain::job::job_command::{JobCommand, Sighting, SiteTimes, SubmitAnswer};
 use cospan_domain::job::job_due::{EffectKind, JobEffect, charge_of};
 use cospan_domain::job::job_state::{AttemptState, Component, Job};
-use cospan_domain::job::spec::{Collect, ComponentSpec, Input};
+use cospan_domain::job::spec::{Collect, ComponentSpec};
 use cospan_domain::placed::Placement;
 use cospan_domain::planted_bugs::{Bug, bug};
 use cospan_domain::runner::Launch;
@@ -122,15 +122,14 @@ pub(super) fn call_at<T: Send + 'static>(
 
 /// Returns how long a submission to each component's site may still take effect.
 pub(super) fn settle_times(actor: &JobActor) -> Vec<DurationMs> {
-    let settle = |site: &SiteName| actor.shared.settle(site);
-    let site = |c: &cospan_domain::job::job_state::Component| {
-        c.placement.as_ref().map(|p| settle(&p.site))
-    };
-    actor
-        .job()
-        .components
-        .iter()
-        .map(|c| site(c).unwrap_or_default())
+    let components = actor.job().components.iter();
+    components
+        .map(|component| {
+            let placement = component.placement.as_ref();
+            placement
+                .map(|placement| actor.shared.settle(&placement.site))
+                .unwrap_or_default()
+        })
         .collect()
 }
 
@@ -220,9 +219,8 @@ fn admission(
         }
         let may_probe = may_try_out(&shared, &job, attempt.component, &site);
         let cluster = shared.actors.clusters.addr(&site);
-        let full = |why: String| SubmitAnswer::Full(why.into());
         let cluster = cluster.ok_or("the site is not served at the moment");
-        let cluster = cluster.map_err(|why| full(why.to_owned()))?;
+        let cluster = cluster.map_err(|why| SubmitAnswer::Full(why.into()))?;
         let admitted = cluster
             .send(AskAdmission {
                 attempt,
@@ -231,10 +229,10 @@ fn admission(
             })
             .await;
         admitted
-            .map_err(|error| full(error.to_string()))?
+            .map_err(|error| SubmitAnswer::Full(error.to_string().into()))?
             .map_err(|rejection| match rejection {
                 SiteRejection::Banned(ban) => SubmitAnswer::Barred(ban.to_string().into()),
-                other => full(other.to_string()),
+                other => SubmitAnswer::Full(other.to_string().into()),
             })
     })
 }
@@ -263,10 +261,12 @@ fn chunks(job: &Job, index: ComponentIndex) -> BTreeMap<usize, Chunk> {
         .iter()
         .filter_map(|component| component.placement.clone())
         .collect();
-    let chunk = |input| job.spec.chunk(index.0 as usize, input, &placements);
     let inputs = spec.inputs.iter().enumerate();
     inputs
-        .filter_map(|(at, input)| Some((at, chunk(input)?)))
+        .filter_map(|(at, input)| {
+            let chunk = job.spec.chunk(index.0 as usize, input, &placements)?;
+            Some((at, chunk))
+        })
         .collect()
 }
 
@@ -308,12 +308,14 @@ fn order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
     if !chunks.is_empty() {
         launch.set(CHUNKS, described(spec, &chunks));
     }
-    let named = |index: usize, input: &Input| match chunks.get(&index) {
-        Some(chunk) => Some(chunk.content()),
-        None => input.file.bound,
-    };
     let inputs = spec.inputs.iter().enumerate();
-    let inputs = inputs.filter_map(|(index, i)| Some((named(index, i)?, i.path.clone())));
+    let inputs = inputs.filter_map(|(index, input)| {
+        let content = match chunks.get(&index) {
+            Some(chunk) => chunk.content(),
+            None => input.file.bound?,
+        };
+        Some((content, input.path.clone()))
+    });
     let inputs = inputs.collect();
     let Launch {
         at_site,
@@ -449,14 +451,14 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
 
 fn go(actor: &JobActor, effect: &JobEffect) -> Go {
     let job = actor.job();
-    let host = |run: &AttemptState| match run {
-        AttemptState::AtGate { host, .. }
-        | AttemptState::Opened { host, .. }
-        | AttemptState::Running { host, .. } => host.to_string(),
-        // A component that is over, or not there yet again, has a place in the list all the same.
-        _ => "-".to_owned(),
-    };
     let peers = job.indexed().filter_map(|(index, c)| {
+        let host = match &c.run {
+            AttemptState::AtGate { host, .. }
+            | AttemptState::Opened { host, .. }
+            | AttemptState::Running { host, .. } => host.to_string(),
+            // A component that is over, or not there yet again, has a place in the list all the same.
+            _ => "-".to_owned(),
+        };
         Some(Peer {
             attempt: if bug(Bug::StalePeers) {
                 Attempt(c.attempt.0 - 1)
@@ -464,7 +466,7 @@ fn go(actor: &JobActor, effect: &JobEffect) -> Go {
                 c.attempt
             },
             site: c.placement.as_ref()?.site.clone(),
-            host: host(&c.run),
+            host,
             processors: job.processors_of(index),
         })
     });
@@ -553,8 +555,9 @@ fn record_charge(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let charge = charge_of(actor.job(), component).cloned();
     let job = actor.job().id;
     let owner = actor.job().owner.clone();
-    let address = |site: &SiteName| actor.shared.actors.clusters.addr(site);
-    let cluster = charge.as_ref().and_then(|charge| address(&charge.site));
+    let cluster = charge
+        .as_ref()
+        .and_then(|charge| actor.shared.actors.clusters.addr(&charge.site));
     let served = charge
         .as_ref()
         .is_some_and(|c| actor.shared.sites.contains_key(&c.site));

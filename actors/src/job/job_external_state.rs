@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::content::Content;
-use cospan_domain::ids::{ComponentIndex, JobId, LogicalName, SiteName};
+use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::deadlock::{self, holds_and_waits, waits_at};
 use cospan_domain::job::decide::is_news;
 use cospan_domain::job::demands;
@@ -54,21 +53,17 @@ pub(crate) fn external_state(shared: &Shared, job: &Job) -> ExternalState {
 fn stranded(shared: &Shared, job: &Job) -> Vec<Stranded> {
     let tries = shared.settings.transfer.max_output_tries;
     let view = shared.view.load();
-    let refused = |content: Content, site: &SiteName| {
-        view.copies
-            .get(&(content.digest, site.clone()))?
-            .stranded(tries)
-    };
-    let taken = |name: &LogicalName| -> Option<Arc<str>> {
-        let entry = view.files.get(name)?.entry.as_ref()?;
-        let is_anothers = entry.registered_by != job.owner;
-        is_anothers
-            .then(|| format!("the name {:?} is that of another key's file", name.as_str()).into())
-    };
     let outputs = demands::outputs(job);
     outputs
         .filter_map(|(index, at, content, (site, name))| {
-            Some((index, at, taken(name).or_else(|| refused(content, site))?))
+            let entry = view.files.get(name).and_then(|file| file.entry.as_ref());
+            let why: Arc<str> = if entry.is_some_and(|entry| entry.registered_by != job.owner) {
+                format!("the name {:?} is that of another key's file", name.as_str()).into()
+            } else {
+                let copy = view.copies.get(&(content.digest, site.clone()))?;
+                copy.stranded(tries)?
+            };
+            Some((index, at, why))
         })
         .collect()
 }
@@ -263,25 +258,23 @@ fn unreachable(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
     if shared.live.isolated() {
         return Vec::new();
     }
-    let since = |component: &Component| {
-        let report = shared.live.site(&component.placement.as_ref()?.site)?;
-        let since = report.contact.unreachable_since()?;
-        // A site that takes nothing new but reports what runs there is not silent, nor was it then.
-        (!report.tells).then(|| since.max(report.told_at.unwrap_or_default()))
-    };
     job.indexed()
-        .filter_map(|(index, component)| Some((index, since(component)?)))
+        .filter_map(|(index, component)| {
+            let report = shared.live.site(&component.placement.as_ref()?.site)?;
+            let since = report.contact.unreachable_since()?;
+            // A site that takes nothing new but reports what runs there is not silent, nor was it then.
+            (!report.tells).then(|| (index, since.max(report.told_at.unwrap_or_default())))
+        })
         .collect()
 }
 
 /// Lists the components whose site left the configuration. Nobody knows how long their payloads
 /// have been out of sight, so that time counts from our start only.
 fn removed(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
-    let is_gone = |component: &Component| {
+    let gone = job.indexed().filter(|(_, component)| {
         let placement = component.placement.as_ref();
         placement.is_some_and(|placement| !shared.sites.contains_key(&placement.site))
-    };
-    let gone = job.indexed().filter(|(_, component)| is_gone(component));
+    });
     gone.map(|(index, _)| (index, shared.started_at)).collect()
 }
 

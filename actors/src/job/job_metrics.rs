@@ -33,13 +33,12 @@ pub(crate) fn count(metrics: &Metrics, old: &Job, new: &Job, events: &[JobEvent]
 
 /// Observes the cost of a job that has ended.
 fn observe_cost(metrics: &Metrics, cost: &Accounting) {
-    let seconds = |ms: u64| DurationMs(ms).as_secs_f64();
     metrics
         .costs
         .total_placement_seconds
         .observe(cost.total_placement_time.as_secs_f64());
     if let Some(delay) = cost.start_delay_ms {
-        let length = seconds(delay.unsigned_abs());
+        let length = DurationMs(delay.unsigned_abs()).as_secs_f64();
         metrics
             .costs
             .start_delay_seconds
@@ -51,7 +50,7 @@ fn observe_cost(metrics: &Metrics, cost: &Accounting) {
     metrics
         .costs
         .wasted_processor_seconds
-        .observe(seconds(cost.wasted_processor_ms));
+        .observe(DurationMs(cost.wasted_processor_ms).as_secs_f64());
     metrics.costs.sites.observe(f64::from(cost.sites_combined));
     metrics
         .costs
@@ -61,15 +60,13 @@ fn observe_cost(metrics: &Metrics, cost: &Accounting) {
 
 fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
     reservation_metrics::count_event(&metrics.reservations, old, new, event);
-    let observe = |histogram: &Histogram, time: DurationMs| histogram.observe(time.as_secs_f64());
-    let ended = |how| metrics.jobs_ended.with_label_values(&[how]).inc();
     match &event.what {
         JobEventKind::JobPlaced { .. } => {
-            observe(&metrics.placement_seconds, new.instants.placement_time);
+            observe_time(&metrics.placement_seconds, new.instants.placement_time);
         }
         JobEventKind::GoDecided { .. } => {
             let placed = new.instants.placed.unwrap_or(event.at);
-            observe(&metrics.claim_seconds, event.at.since(placed));
+            observe_time(&metrics.claim_seconds, event.at.since(placed));
         }
         JobEventKind::JobStarted => {
             let decided = if let JobPhase::Starting { since } = old.phase {
@@ -77,8 +74,8 @@ fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
             } else {
                 event.at
             };
-            observe(&metrics.start_seconds, event.at.since(decided));
-            observe(&metrics.wait_seconds, event.at.since(new.submitted_at));
+            observe_time(&metrics.start_seconds, event.at.since(decided));
+            observe_time(&metrics.wait_seconds, event.at.since(new.submitted_at));
         }
         JobEventKind::RoundAborted { why, .. } => {
             metrics
@@ -94,14 +91,22 @@ fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
         JobEventKind::JobFinished => {
             let succeeded = new.instants.succeeded.unwrap_or(event.at);
             let started = new.instants.started.unwrap_or(succeeded);
-            observe(&metrics.run_seconds, succeeded.since(started));
-            observe(&metrics.response_seconds, event.at.since(new.submitted_at));
-            ended("finished");
+            observe_time(&metrics.run_seconds, succeeded.since(started));
+            observe_time(&metrics.response_seconds, event.at.since(new.submitted_at));
+            count_end(metrics, "finished");
         }
-        JobEventKind::JobFailed { .. } => ended("failed"),
-        JobEventKind::JobCancelled { .. } => ended("cancelled"),
+        JobEventKind::JobFailed { .. } => count_end(metrics, "failed"),
+        JobEventKind::JobCancelled { .. } => count_end(metrics, "cancelled"),
         _ => {}
     }
+}
+
+fn observe_time(histogram: &Histogram, time: DurationMs) {
+    histogram.observe(time.as_secs_f64());
+}
+
+fn count_end(metrics: &Metrics, how: &str) {
+    metrics.jobs_ended.with_label_values(&[how]).inc();
 }
 
 /// Returns the site of a component; one that failed in this step was there before it.

@@ -52,20 +52,13 @@ impl ReservationQuestion {
             | ReservationCall::Cancel { serial, .. } => (*serial, None),
         };
         let tag = tag(serial);
-        let order = |request| TaggedReservationRequest {
+        let order = wanted.map(|request| TaggedReservationRequest {
             tag,
             number: number + 1,
             request,
             keep_for: KEPT,
-        };
-        Some((
-            number,
-            Self {
-                ask,
-                tag,
-                order: wanted.map(order),
-            },
-        ))
+        });
+        Some((number, Self { ask, tag, order }))
     }
 
     /// Makes the call. A new reservation is looked up first: an earlier request may have arrived,
@@ -75,13 +68,6 @@ impl ReservationQuestion {
             .reservations()
             .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))?;
         let lost = ReservationOutcome::Lost { next: None };
-        let done = |is_there| {
-            if is_there {
-                ReservationOutcome::Done
-            } else {
-                lost
-            }
-        };
         match (&self.ask, &self.order) {
             (ReservationCall::Create { .. }, Some(order)) => match granting.find(self.tag).await? {
                 Some(seen) => Ok(ReservationOutcome::Granted {
@@ -93,7 +79,9 @@ impl ReservationQuestion {
                 .modify(order)
                 .await?
                 .map_or(lost, ReservationOutcome::from)),
-            (ReservationCall::Confirm { .. }, _) => granting.confirm(self.tag).await.map(done),
+            (ReservationCall::Confirm { .. }, _) => {
+                granting.confirm(self.tag).await.map(done_or_lost)
+            }
             (ReservationCall::Cancel { .. }, _) => granting
                 .release(self.tag)
                 .await
@@ -103,7 +91,7 @@ impl ReservationQuestion {
                 | ReservationCall::Create { .. }
                 | ReservationCall::Modify { .. },
                 _,
-            ) => granting.renew(self.tag, KEPT).await.map(done),
+            ) => granting.renew(self.tag, KEPT).await.map(done_or_lost),
         }
     }
 
@@ -119,6 +107,14 @@ impl ReservationQuestion {
             | SiteError::OutOfOrder(_)
             | SiteError::OutcomeUnknown(_) => None,
         }
+    }
+}
+
+fn done_or_lost(is_there: bool) -> ReservationOutcome {
+    if is_there {
+        ReservationOutcome::Done
+    } else {
+        ReservationOutcome::Lost { next: None }
     }
 }
 

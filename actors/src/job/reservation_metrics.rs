@@ -37,19 +37,17 @@ fn state(search: &ReservationSearch) -> &'static str {
 
 /// Counts what happened to the reservations of a job.
 pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, event: &JobEvent) {
-    let moves = |outcome| metrics.moves.with_label_values(&[outcome]).inc();
     match &event.what {
         JobEventKind::ReservationAnswered { site, outcome } => {
             answered(metrics, old, site, *outcome);
         }
         JobEventKind::ReservationWithheld { site, .. } => {
-            metrics
-                .refused
-                .with_label_values(&[site.as_str(), "quota"])
-                .inc();
+            count_refusal(metrics, site, "quota");
         }
-        JobEventKind::ReservationMoved => moves("moved"),
-        JobEventKind::ReservationStayed { .. } => moves("stayed"),
+        JobEventKind::ReservationMoved => metrics.moves.with_label_values(&["moved"]).inc(),
+        JobEventKind::ReservationStayed { .. } => {
+            metrics.moves.with_label_values(&["stayed"]).inc();
+        }
         JobEventKind::RoundAborted {
             why: AbortCause::ClaimLost { component, .. },
             ..
@@ -73,19 +71,13 @@ pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, ev
 }
 
 fn answered(metrics: &ReservationMetrics, old: &Job, site: &SiteName, outcome: ReservationOutcome) {
-    let refused = |reason| {
-        metrics
-            .refused
-            .with_label_values(&[site.as_str(), reason])
-            .inc()
-    };
     let asked = old
         .reservation
         .as_deref()
         .and_then(JobReservations::question);
     match outcome {
-        ReservationOutcome::Refused { next: None } => refused("never"),
-        ReservationOutcome::Refused { next: Some(_) } => refused("later"),
+        ReservationOutcome::Refused { next: None } => count_refusal(metrics, site, "never"),
+        ReservationOutcome::Refused { next: Some(_) } => count_refusal(metrics, site, "later"),
         // A reservation may be lost by a change, and is then requested anew.
         ReservationOutcome::Lost { .. }
             if !matches!(asked, Some((_, ReservationCall::Modify { .. }))) =>
@@ -96,6 +88,13 @@ fn answered(metrics: &ReservationMetrics, old: &Job, site: &SiteName, outcome: R
         | ReservationOutcome::Granted { .. }
         | ReservationOutcome::Done => {}
     }
+}
+
+fn count_refusal(metrics: &ReservationMetrics, site: &SiteName, reason: &str) {
+    metrics
+        .refused
+        .with_label_values(&[site.as_str(), reason])
+        .inc();
 }
 
 /// Counts the time that was reserved until the job ended, and the unused part of it.

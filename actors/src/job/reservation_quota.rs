@@ -47,11 +47,10 @@ impl Put {
     /// Notes a call, and forgets those that have been answered.
     fn note(&self, job: JobId, serial: Serial, view: &View) {
         let mut put = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waits = |id: &JobId, serial: &Serial| {
+        put.retain(|id, serial| {
             let wanted = view.jobs.get(id).and_then(|job| wanted_by(job));
             wanted.is_some_and(|wanted| wanted.serial == *serial)
-        };
-        put.retain(|id, serial| waits(id, serial));
+        });
         put.insert(job, serial);
     }
 

@@ -167,10 +167,9 @@ impl JournalActor {
     /// are guarded by their version in the store itself.
     fn follows(&self, change: &JournalChange) -> bool {
         let view = self.shared.view.load();
-        let pending = || self.pending.iter().rev().map(|pending| &pending.change);
         match change {
             JournalChange::Site { old, new } => {
-                let latest = pending().find_map(|change| match change {
+                let latest = self.pending_changes().find_map(|change| match change {
                     JournalChange::Site { new: other, .. } if other.site == new.site => {
                         Some(Some(other))
                     }
@@ -182,7 +181,7 @@ impl JournalActor {
                 )
             }
             JournalChange::Copy { key, old, .. } => {
-                let latest = pending().find_map(|change| match change {
+                let latest = self.pending_changes().find_map(|change| match change {
                     JournalChange::Copy {
                         key: other, new, ..
                     } if other == key => Some(new.as_ref()),
@@ -191,7 +190,7 @@ impl JournalActor {
                 is_same(old.as_ref(), latest.unwrap_or_else(|| view.copies.get(key)))
             }
             JournalChange::File { name, old, .. } => {
-                let latest = pending().find_map(|change| match change {
+                let latest = self.pending_changes().find_map(|change| match change {
                     JournalChange::File {
                         name: other, new, ..
                     } if other == name => Some(new.as_ref()),
@@ -206,6 +205,11 @@ impl JournalActor {
             | JournalChange::Swept(_)
             | JournalChange::Barrier => true,
         }
+    }
+
+    /// Changes that wait for the store, the latest first.
+    fn pending_changes(&self) -> impl Iterator<Item = &JournalChange> {
+        self.pending.iter().rev().map(|pending| &pending.change)
     }
 
     fn group(&mut self, group: AppendGroup) {

@@ -9,6 +9,7 @@ use prometheus::IntGauge;
 
 use super::ClusterActor;
 use crate::chaos;
+use crate::metrics::Metrics;
 use crate::supervision::ActorKind;
 
 type SiteCall<T> =
@@ -65,6 +66,14 @@ pub(super) fn outcome_label<T>(result: &Result<T, SiteError>) -> &'static str {
     }
 }
 
+/// Counts a call to a site.
+pub(super) fn count_call<T>(metrics: &Metrics, kind: CallKind, result: &Result<T, SiteError>) {
+    metrics
+        .site_calls
+        .with_label_values(&[kind.as_str(), outcome_label(result)])
+        .inc();
+}
+
 impl<T: Send + 'static> Handler<Call<T>> for ClusterActor {
     type Result = actix::ResponseFuture<Result<T, SiteError>>;
 
@@ -86,8 +95,7 @@ impl<T: Send + 'static> Handler<Call<T>> for ClusterActor {
                 return Err(SiteError::NotSent("the site's calls are closed".into()));
             };
             let result = (call.run)(site).await;
-            let labels = [call.kind.as_str(), outcome_label(&result)];
-            shared.metrics.site_calls.with_label_values(&labels).inc();
+            count_call(&shared.metrics, call.kind, &result);
             if matches!(result, Err(SiteError::OutOfOrder(_))) {
                 // The site itself must report that it is out of order before anybody else tries.
                 shared.live.want_fresh(&name, shared.clock.now());

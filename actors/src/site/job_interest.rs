@@ -40,14 +40,19 @@ impl SeenHoldings {
             return false;
         }
         self.holdings = holdings.cloned().unwrap_or_default();
-        let live = || self.holdings.values().filter(|holding| holding.live);
-        let since = |holds: bool, before: Option<Timestamp>| holds.then(|| before.unwrap_or(now));
-        self.live = since(live().any(|holding| !holding.queued), self.live);
-        self.awaited = since(live().any(|holding| holding.awaited), self.awaited);
-        let queued = live().filter(|holding| holding.queued);
-        self.queued = queued
-            .map(|holding| holding.visible_from.unwrap_or(now))
-            .max();
+        let mut lives = false;
+        let mut is_awaited = false;
+        let mut queued: Option<Timestamp> = None;
+        for holding in self.holdings.values().filter(|holding| holding.live) {
+            lives |= !holding.queued;
+            is_awaited |= holding.awaited;
+            if holding.queued {
+                queued = queued.max(Some(holding.visible_from.unwrap_or(now)));
+            }
+        }
+        self.live = lives.then(|| self.live.unwrap_or(now));
+        self.awaited = is_awaited.then(|| self.awaited.unwrap_or(now));
+        self.queued = queued;
         true
     }
 

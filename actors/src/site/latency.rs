@@ -43,9 +43,11 @@ impl RoundTripSchedule {
     pub(super) fn new(shared: &Shared, name: &SiteName) -> Self {
         let settings = &shared.settings;
         let interval = settings.network.latency_interval;
-        let is_linked = |to: &SiteName| settings.links.contains_key(&(name.clone(), to.clone()));
         let hosts = settings.network.hosts.iter();
-        let reachable = hosts.filter(|(to, _)| interval > DurationMs::ZERO && is_linked(to));
+        let reachable = hosts.filter(|(to, _)| {
+            interval > DurationMs::ZERO
+                && settings.links.contains_key(&(name.clone(), (*to).clone()))
+        });
         let peers: Vec<_> = reachable
             .map(|(to, host)| (to.clone(), host.clone()))
             .collect();
@@ -98,8 +100,11 @@ impl ClusterActor {
         let asked = async move { site.round_trip(&host).await };
         let answered = tokio::time::timeout(Duration::from_millis(LONGEST.0), asked);
         ctx.spawn(answered.into_actor(self).map(move |answer, this, ctx| {
-            let late = || SiteError::OutcomeUnknown(format!("no answer within {LONGEST}"));
-            this.measured(peer, answer.unwrap_or_else(|_| Err(late())));
+            let answer = answer.unwrap_or_else(|_| {
+                let late = format!("no answer within {LONGEST}");
+                Err(SiteError::OutcomeUnknown(late))
+            });
+            this.measured(peer, answer);
             let now = this.now();
             this.set_wake(ctx, now);
         }));

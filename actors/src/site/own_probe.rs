@@ -18,7 +18,7 @@ use cospan_sites::port::{
 use tracing::info;
 
 use super::ClusterActor;
-use super::calls::outcome_label;
+use super::calls::count_call;
 use crate::metrics::Metrics;
 
 /// The probe's payload: every machine has it.
@@ -183,15 +183,9 @@ struct ProbeStep {
 
 impl ProbeStep {
     async fn take(self, site: &dyn Site, metrics: &Metrics) -> ProbeStepResult {
-        let count = |kind: CallKind, outcome| {
-            metrics
-                .site_calls
-                .with_label_values(&[kind.as_str(), outcome])
-                .inc();
-        };
         if !self.is_submitted && !self.is_last {
             let submitted = site.submit(&self.order()).await;
-            count(CallKind::Submit, outcome_label(&submitted));
+            count_call(metrics, CallKind::Submit, &submitted);
             match submitted {
                 // The tag shows whether it was submitted.
                 Ok(_) | Err(SiteError::OutcomeUnknown(_)) => {}
@@ -210,7 +204,7 @@ impl ProbeStep {
             }
         }
         let status = site.status(&[self.tag]).await;
-        count(CallKind::Status, outcome_label(&status));
+        count_call(metrics, CallKind::Status, &status);
         let Ok(mut status) = status else {
             return if self.is_last {
                 ProbeStepResult::NotYet
@@ -232,7 +226,7 @@ impl ProbeStep {
             Some(Observation::Ready(at_gate)) => {
                 let go = GateDecision::Go(self.go(&at_gate.host));
                 let decided = site.decide_gate(self.tag, &go).await;
-                count(CallKind::DecideGate, outcome_label(&decided));
+                count_call(metrics, CallKind::DecideGate, &decided);
                 ProbeStepResult::Nothing
             }
             Some(seen) => judge(seen),
@@ -281,7 +275,7 @@ impl ProbeStep {
 /// Judges an observation of the probe. It blames the site only for what no payload beside the probe
 /// could have caused.
 fn judge(seen: Observation) -> ProbeStepResult {
-    let over = |outcome, why: String| ProbeStepResult::Over(outcome, why);
+    use ProbeStepResult::Over;
     match seen {
         Observation::Absent
         | Observation::Queued(_)
@@ -290,24 +284,24 @@ fn judge(seen: Observation) -> ProbeStepResult {
         | Observation::Begun(_)
         | Observation::Unknown(_) => ProbeStepResult::Nothing,
         Observation::Exited(exit) => match exit.cause {
-            ExitCause::Code(0) => over(ProbeOutcome::Succeeded, "it ran".to_owned()),
-            ExitCause::Code(code) => over(ProbeOutcome::Failed, format!("exit code {code}")),
-            ExitCause::CouldNotStart(why) => over(ProbeOutcome::Failed, why),
-            ExitCause::WallTime => over(ProbeOutcome::Failed, format!("not over in {WALL_TIME}")),
+            ExitCause::Code(0) => Over(ProbeOutcome::Succeeded, "it ran".to_owned()),
+            ExitCause::Code(code) => Over(ProbeOutcome::Failed, format!("exit code {code}")),
+            ExitCause::CouldNotStart(why) => Over(ProbeOutcome::Failed, why),
+            ExitCause::WallTime => Over(ProbeOutcome::Failed, format!("not over in {WALL_TIME}")),
             ExitCause::Signal(signal) => {
-                over(ProbeOutcome::Inconclusive, format!("signal {signal}"))
+                Over(ProbeOutcome::Inconclusive, format!("signal {signal}"))
             }
-            ExitCause::Terminated => over(ProbeOutcome::Inconclusive, "told to end".to_owned()),
-            ExitCause::TooLate => over(
+            ExitCause::Terminated => Over(ProbeOutcome::Inconclusive, "told to end".to_owned()),
+            ExitCause::TooLate => Over(
                 ProbeOutcome::Inconclusive,
                 "its gate opened late".to_owned(),
             ),
         },
-        Observation::Void => over(ProbeOutcome::Inconclusive, "its gate was closed".to_owned()),
-        Observation::Vanished { detail, .. } => over(ProbeOutcome::Failed, detail),
+        Observation::Void => Over(ProbeOutcome::Inconclusive, "its gate was closed".to_owned()),
+        Observation::Vanished { detail, .. } => Over(ProbeOutcome::Failed, detail),
         Observation::Ended { why, detail, .. } => match why.blame() {
-            ErrorBlame::Site => over(ProbeOutcome::Failed, detail),
-            ErrorBlame::Job | ErrorBlame::Nobody => over(ProbeOutcome::Inconclusive, detail),
+            ErrorBlame::Site => Over(ProbeOutcome::Failed, detail),
+            ErrorBlame::Job | ErrorBlame::Nobody => Over(ProbeOutcome::Inconclusive, detail),
         },
     }
 }

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{AttemptTag, JobId};
-use cospan_domain::reservation::IdleDrop;
 use cospan_domain::site::contact::{Contact, QueryResult};
 use cospan_domain::units::{ClockSkew, DurationMs, Timestamp};
 use cospan_sites::port::{CallKind, Observation, SiteDescription, SiteError, SiteStatus};
 use tracing::{debug, info, warn};
 
 use super::ClusterActor;
-use super::calls::outcome_label;
+use super::calls::count_call;
 use crate::coallocator::is_believed;
 use crate::live_state::Observed;
 
@@ -180,14 +179,8 @@ impl ClusterActor {
             } else {
                 Ok(None)
             };
-            let count = |kind: CallKind, outcome| {
-                metrics
-                    .site_calls
-                    .with_label_values(&[kind.as_str(), outcome])
-                    .inc();
-            };
             if describe {
-                count(CallKind::Describe, outcome_label(&description));
+                count_call(&metrics, CallKind::Describe, &description);
             }
             match description {
                 Err(error) => {
@@ -204,7 +197,7 @@ impl ClusterActor {
                         Some(status) => status,
                         None => site.status(&tags).await,
                     };
-                    count(CallKind::Status, outcome_label(&status));
+                    count_call(&metrics, CallKind::Status, &status);
                     Polled {
                         asked_at: now,
                         answered_at: clock.now(),
@@ -313,13 +306,13 @@ impl ClusterActor {
         let idle = Some((asked_at, status.idle));
         let corrected = self.shared.live.forget_refusals(&self.name, asked_at);
         // The same number is news where nobody believed the old one any more.
-        let believed = |at: &Timestamp| is_believed(&self.shared, *at, now);
-        let before = self.report.idle.as_ref().filter(|(at, _)| believed(at));
-        let left = |ebbs: &[IdleDrop]| ebbs.iter().map(|ebb| ebb.left.clone()).collect::<Vec<_>>();
+        let before = self.report.idle.as_ref();
+        let before = before.filter(|(at, _)| is_believed(&self.shared, *at, now));
+        let left_before = self.report.ebbs.iter().map(|ebb| &ebb.left);
         let changed = corrected
             || before.map(|(_, idle)| idle) != idle.as_ref().map(|(_, i)| i)
             || *self.report.idle_in != status.idle_in
-            || left(&self.report.ebbs) != left(&status.ebbs);
+            || left_before.ne(status.ebbs.iter().map(|ebb| &ebb.left));
         if changed {
             self.shared.live.note_change();
         }

@@ -183,10 +183,10 @@ impl ClusterActor {
             return;
         }
         let patience = self.shared.settings.site.no_show;
-        let due = |shared: &&SharedReservation| {
+        let shared = self.record.state().shared.iter();
+        let shared = shared.filter(|shared: &&SharedReservation| {
             shared.no_show_at(patience).is_some_and(|due| due <= now) && !shared.is_over(now)
-        };
-        let shared = self.record.state().shared.iter().filter(due);
+        });
         let due: Vec<(Serial, ReservationName, Timestamp)> = shared
             .map(|one| (one.serial, one.wish.name.clone(), one.start()))
             .collect();

@@ -36,15 +36,13 @@ pub(super) struct Gauges {
 
 impl Gauges {
     pub(super) fn new(metrics: &Metrics, site: &SiteName) -> Self {
-        let processors = |usage| {
-            metrics
-                .site_processors
-                .with_label_values(&[site.as_str(), usage])
-        };
+        let processors = &metrics.site_processors;
+        let [total, idle, held] = ["total", "idle", "held"]
+            .map(|usage| processors.with_label_values(&[site.as_str(), usage]));
         Self {
-            total: processors("total"),
-            idle: processors("idle"),
-            held: processors("held"),
+            total,
+            idle,
+            held,
             calls: metrics.mailbox_depth.with_label_values(&["cluster"]),
             states: STATES.map(|name| metrics.site_state.with_label_values(&[site.as_str(), name])),
         }

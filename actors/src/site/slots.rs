@@ -34,9 +34,8 @@ pub(crate) async fn free_slots(
             }
         })
     });
-    let unknown = |error: &dyn std::fmt::Display| SiteError::OutcomeUnknown(error.to_string());
     let answer = actix_rt::time::timeout(PATIENCE, cluster.send(call)).await;
     answer
-        .map_err(|error| unknown(&error))?
-        .map_err(|error| unknown(&error))?
+        .map_err(|error| SiteError::OutcomeUnknown(error.to_string()))?
+        .map_err(|error| SiteError::OutcomeUnknown(error.to_string()))?
 }

@@ -79,8 +79,11 @@ impl Deaths {
             self.0.clear();
         }
         self.0.push_back(now);
-        let counts = |at: Timestamp| now.since(at) <= limit.within || bug(Bug::CountOldDeaths);
-        while self.0.front().is_some_and(|&first| !counts(first)) {
+        while self
+            .0
+            .front()
+            .is_some_and(|&first| now.since(first) > limit.within && !bug(Bug::CountOldDeaths))
+        {
             self.0.pop_front();
         }
         if self.0.len() >= limit.deaths + usize::from(bug(Bug::EscalateLate)) {

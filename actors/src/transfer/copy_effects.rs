@@ -122,22 +122,24 @@ fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pe
     let started = call(shared, key, CallKind::StartCopy, move |site| {
         async move { site.start_copy(&order).await }.boxed()
     });
-    let answered = move |answer| CallOutcome::Tell(CopyCommand::StartAnswered { nonce, answer });
     started
-        .map(move |started| match started {
-            Ok(()) => answered(StartAnswer::Taken),
-            Err(SiteError::OutcomeUnknown(_)) => answered(StartAnswer::Unknown),
-            // The destination's own answer, such as a full disk: counts against it.
-            Err(SiteError::Refused(detail) | SiteError::Unfit(detail)) => {
-                answered(StartAnswer::Refused(detail.into()))
-            }
-            // No error of anybody, and nothing happened.
-            Err(
-                error @ (SiteError::NotSent(_)
-                | SiteError::LockedOut(_)
-                | SiteError::OutOfOrder(_)
-                | SiteError::SiteFull(_)),
-            ) => CallOutcome::Again(error),
+        .map(move |started| {
+            let answer = match started {
+                Ok(()) => StartAnswer::Taken,
+                Err(SiteError::OutcomeUnknown(_)) => StartAnswer::Unknown,
+                // The destination's own answer, such as a full disk: counts against it.
+                Err(SiteError::Refused(detail) | SiteError::Unfit(detail)) => {
+                    StartAnswer::Refused(detail.into())
+                }
+                // No error of anybody, and nothing happened.
+                Err(
+                    error @ (SiteError::NotSent(_)
+                    | SiteError::LockedOut(_)
+                    | SiteError::OutOfOrder(_)
+                    | SiteError::SiteFull(_)),
+                ) => return CallOutcome::Again(error),
+            };
+            CallOutcome::Tell(CopyCommand::StartAnswered { nonce, answer })
         })
         .boxed()
 }

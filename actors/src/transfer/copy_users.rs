@@ -18,7 +18,6 @@ pub fn is_needed(view: &View, key: &CopyKey) -> bool {
 /// Makes the record of a copy that does not exist yet; `None` if nothing tells its content.
 pub fn blank_of(view: &View, key: &CopyKey) -> Option<CopyRecord> {
     let recorded = view.copies.get(key).map(|copy| (copy.content, copy.chunk));
-    let named = || files_with(view, key.0).find_map(|file| Some(file.entry.as_ref()?.content));
     let (content, chunk) = recorded
         .or_else(|| {
             let jobs = view
@@ -30,7 +29,11 @@ pub fn blank_of(view: &View, key: &CopyKey) -> Option<CopyRecord> {
             jobs.flat_map(|job| contents(job))
                 .find(|(content, _)| content.digest == key.0)
         })
-        .or_else(|| named().map(|content| (content, None)))?;
+        .or_else(|| {
+            let mut files = files_with(view, key.0);
+            let content = files.find_map(|file| Some(file.entry.as_ref()?.content))?;
+            Some((content, None))
+        })?;
     Some(CopyRecord {
         chunk,
         ..CopyRecord::new(content, key.1.clone())

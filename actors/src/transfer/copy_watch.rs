@@ -56,12 +56,12 @@ impl TryWatch {
     /// Returns when all is expected to be there, by the pace that was seen.
     pub(super) fn expected(&self, size: Bytes, now: Timestamp) -> Option<Timestamp> {
         let (base, since) = self.base?;
-        let rest = |bytes: Bytes| Bytes(bytes.0.saturating_sub(base.0));
         let since_base = TryProgress {
-            done: rest(self.progress.done),
+            done: Bytes(self.progress.done.0.saturating_sub(base.0)),
             ..self.progress
         };
-        since_base.expected_at(rest(size), since, now)
+        let size = Bytes(size.0.saturating_sub(base.0));
+        since_base.expected_at(size, since, now)
     }
 
     /// Returns the bytes that arrived since the first look, and in which time, of a try that is

@@ -107,33 +107,24 @@ pub(super) fn choose(
     excluded: &BTreeSet<SiteName>,
     serving: impl Fn(&SiteName) -> Serving,
 ) -> SourceChoice {
-    let is = |wanted: Serving| {
-        let serving = &serving;
-        move |replica: &&SourceReplica| serving(&replica.0) == wanted
-    };
     let able: Vec<SourceReplica> = replicas
         .iter()
-        .filter(is(Serving::Yes))
+        .filter(|replica: &&SourceReplica| serving(&replica.0) == Serving::Yes)
         .map(|(site, place): &'_ SourceReplica| (site.clone(), place.clone()))
         .collect();
     let able = able.iter().map(|(site, place)| (site, place));
     if let Some(chosen) = choose_source(able, to, content.size, links, excluded) {
         return SourceChoice::Source(chosen);
     }
-    let linked =
-        |replica: &&SourceReplica| links.transfer_time(&replica.0, to, content.size).is_some();
-    let left = |replica: &&SourceReplica| !excluded.contains(&replica.0) && linked(replica);
-    if replicas
-        .iter()
-        .filter(left)
-        .any(|replica| serving(&replica.0) == Serving::Unknown)
-    {
+    let left = replicas.iter().filter(|replica: &&SourceReplica| {
+        !excluded.contains(&replica.0)
+            && links.transfer_time(&replica.0, to, content.size).is_some()
+    });
+    let left: Vec<Serving> = left.map(|replica| serving(&replica.0)).collect();
+    if left.contains(&Serving::Unknown) {
         return SourceChoice::NotYet;
     }
-    let silent = replicas
-        .iter()
-        .filter(left)
-        .any(|replica| serving(&replica.0) == Serving::No);
+    let silent = left.contains(&Serving::No);
     SourceChoice::Nothing {
         hopeless: !silent,
         detail: why_none(replicas, to, excluded, silent),
@@ -146,16 +137,9 @@ fn why_none(
     excluded: &BTreeSet<SiteName>,
     silent: bool,
 ) -> String {
-    let names = |wanted: &dyn Fn(&SiteName) -> bool| {
-        let sites: BTreeSet<&str> = replicas
-            .iter()
-            .filter(|r| wanted(&r.0))
-            .map(|(site, _)| site.as_str())
-            .collect();
-        sites.into_iter().collect::<Vec<_>>().join(", ")
-    };
-    let failed = names(&|s| excluded.contains(s));
-    let others = names(&|s| !excluded.contains(s));
+    let sites = replicas.iter().map(|(site, _)| site);
+    let failed = join_names(sites.clone().filter(|site| excluded.contains(*site)));
+    let others = join_names(sites.filter(|site| !excluded.contains(*site)));
     match (failed.is_empty(), others.is_empty()) {
         (true, true) => "no site is known to have it; register a replica of it".into(),
         (false, true) => format!("every site that has it failed as a source: {failed}"),
@@ -164,6 +148,12 @@ fn why_none(
             "no link with bandwidth to {to} from the sites that have it: {others}; configure one"
         ),
     }
+}
+
+/// The names of these sites, each once.
+fn join_names<'a>(sites: impl Iterator<Item = &'a SiteName>) -> String {
+    let names: BTreeSet<&str> = sites.map(SiteName::as_str).collect();
+    names.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -29,9 +29,8 @@ pub(super) fn stays(
     let Some(own) = unused_since(copy) else {
         return aged;
     };
-    let of = |copy: &CopyRecord, since: Timestamp| (since, copy.content.digest);
     let later = unused_at(view, &copy.site)
-        .filter(|(other, since)| of(other, *since) > of(copy, own))
+        .filter(|(other, since)| (*since, other.content.digest) > (own, copy.content.digest))
         .map(|(other, _)| other);
     let mut all = copy.content.size;
     let mut replicas = copy.content.size;
@@ -82,10 +81,9 @@ pub fn kept<'a>(
     entry: &'a CatalogueEntry,
 ) -> impl Iterator<Item = &'a SiteName> + 'a {
     let copies = copies_of(view, entry.content.digest).filter(|copy| copy.is_ready());
-    let listed = |site: &SiteName| entry.replicas.iter().any(|(at, _)| at == site);
     copies
         .map(|copy| &copy.site)
-        .filter(move |site| !listed(site))
+        .filter(move |site| !entry.replicas.iter().any(|(at, _)| at == *site))
 }
 
 #[cfg(test)]

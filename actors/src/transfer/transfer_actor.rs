@@ -190,11 +190,12 @@ impl TransferActor {
         self.stored = self.shared.view.load().copies.get(&self.key).cloned();
         let content = self.record().content;
         let chunk = self.record().chunk;
-        let blank = || CopyRecord {
-            chunk,
-            ..CopyRecord::new(content, self.key.1.clone())
-        };
-        let record = self.stored.clone().unwrap_or_else(|| Arc::new(blank()));
+        let record = self.stored.clone().unwrap_or_else(|| {
+            Arc::new(CopyRecord {
+                chunk,
+                ..CopyRecord::new(content, self.key.1.clone())
+            })
+        });
         self.steps.reloaded(record);
         self.go_on(ctx);
     }

@@ -1,10 +1,10 @@
 //! The story of each job in a control plane's store, and the parts of it that are the same in any
 //! world.
 //!
-//! Not compared, because two worlds cannot agree on it: when something was decided
-//! (lengths that follow from the settings are), names of hosts, numbers of batch jobs,
-//! digests of what payloads wrote, and a site's own words about an attempt that it lost.
-//! See [`views`] for the order of events.
+//! Some things are not compared, because two worlds cannot agree on them: when something was
+//! decided (lengths that follow from the settings are compared), names of hosts, numbers of batch
+//! jobs, digests of what payloads wrote, and a site's own words about an attempt that it lost. See
+//! [`views`] for the order of events.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -99,11 +99,11 @@ fn read(
 
 /// Returns the events of a job as lines, by observer.
 ///
-/// Components run at the same time, and so do transfers; nothing determines in which
-/// order their events are decided. So each component sees its own events among those of
-/// the job as a whole, and the job sees only the latter. The arrival of input is seen
-/// by the job alone: attempts get to their gates meanwhile. Two histories with the same
-/// views differ by nothing but the order of what ran at the same time.
+/// Components run at the same time, and so do transfers; nothing determines in which order their
+/// events are decided. So each component sees its own events among those of the job as a whole, and
+/// the job sees only the latter. The arrival of input is seen by the job alone: attempts get to
+/// their gates meanwhile. Two histories with the same views differ only in the order of what ran at
+/// the same time.
 pub(super) fn views(story: &JobStory) -> BTreeMap<String, Vec<String>> {
     let mut views: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let names: Vec<String> = story

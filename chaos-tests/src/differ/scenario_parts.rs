@@ -1,12 +1,11 @@
 //! The acts that scenarios are made of. An act is a few jobs and what happens to them, with drawn
 //! numbers.
 //!
-//! What follows is determined, on a slow machine too. Payloads run until the script
-//! releases them, and it does what it does when a job has got somewhere, not after a
-//! time. Only copies take time: input arrives at least a second and a half before or
-//! after its estimate, and what happens to a job that waits for it happens within that.
-//! That is why no act copies a single file alone over a link: it would arrive about when
-//! it is expected, and the claim would begin now before, now after.
+//! Every outcome is determined, on a slow machine too. Payloads run until the script releases them,
+//! and the script acts when a job has reached a point, not after a time. Only copies take time:
+//! input arrives at least a second and a half before or after its estimate, and what happens to a
+//! job that waits for it happens within that. That is why no act copies a single file alone over a
+//! link: it would arrive about when it is expected, and it would vary when the claim begins.
 
 use rand::Rng;
 use rand::rngs::StdRng;

@@ -18,7 +18,7 @@ const BEAT: Duration = Duration::from_millis(100);
 /// late.
 pub(super) struct Steadiness {
     began: Instant,
-    /// End of the latest stall that mattered, in milliseconds after `since`; 0 for none.
+    /// End of the latest stall that mattered, in milliseconds after `began`; 0 for none.
     stalled_at_ms: AtomicU64,
     stop: AtomicBool,
 }

@@ -1,11 +1,12 @@
 //! A power cut: a file system on an image, mounted by loop, and a server whose processes all end at
 //! once.
 //!
-//! What was written to a file and not to the disk is in the page cache of the mounted file system and
-//! nowhere in its image, so a copy of the image has just what a power cut leaves of a disk that
-//! keeps what it was given. What a disk has in a cache of its own, and loses, is not lost here. All
-//! who write are stopped, and the copy counts only if nothing was written to the loop device while
-//! it was made: so it is of one moment. Nothing is synced for it, as a frozen file system would be.
+//! Data that was written to a file and not to the disk is in the page cache of the mounted file
+//! system and nowhere in its image, so a copy of the image has just what a power cut leaves of a
+//! disk that keeps what it was given. Data in a cache of the disk's own, which a real disk may
+//! lose, is not lost here. All writers are stopped, and the copy counts only if nothing was written
+//! to the loop device while it was made: so it is of one moment. Nothing is synced for it, as a
+//! frozen file system would be.
 
 use std::fs;
 use std::io::ErrorKind;

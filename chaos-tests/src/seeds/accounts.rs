@@ -1,17 +1,17 @@
 //! Judges the processor time that a job's record says was held in vain.
 //!
-//! A record counts from when the site started an attempt, as the site says once that is at its
-//! gate, until its payload is seen to have begun, or the attempt to be over. The world knows when
-//! it was started and when it held nothing in vain any more; news of either take their time, and
-//! how long is not the record's doing. So what is stated for a job must lie between two sums over
-//! its attempts that came to their gates:
+//! A record counts from the time when the site started an attempt, as the site reports once the
+//! attempt is at its gate, until its payload is seen to have begun, or the attempt to be over. The
+//! world knows when it was started and when it no longer held anything in vain; reports of either
+//! take their time, and the record is not wrong for that. So the sum that is stated for a job must
+//! lie between two sums over its attempts that came to their gates:
 //!
-//! - at least from when each was seen at its gate until the counting ended, or until it
-//!   truly held nothing in vain any more, whichever came first;
+//! - at least from when each was seen at its gate until the counting ended, or until it truly no
+//!   longer held anything in vain, whichever came first;
 //! - at most from when each was truly started until the counting ended.
 //!
-//! Both are wider by as much as clocks were set meanwhile: the control plane's, and the site's, which
-//! says since when it holds what.
+//! Both are wider by as much as clocks were set meanwhile: the control plane's, and the site's, by
+//! which it says since when it uses what.
 
 use std::collections::BTreeMap;
 

@@ -60,8 +60,8 @@ fn shown(number: u64, size: CampaignSize) -> Option<String> {
 }
 
 /// Plants a bug and runs these seeds until an oracle finds it; `None` if they did not. A seed that
-/// breaks a rule without the bug as well found another one. `show` is called before each seed with
-/// its number, and with such other findings.
+/// breaks a rule without the bug as well found another one. `show` is called with the number of
+/// seeds before each one, and with such other findings.
 #[cfg(cospan_chaos)]
 pub fn hunt(
     bug: cospan_domain::planted_bugs::Bug,

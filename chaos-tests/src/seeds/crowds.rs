@@ -158,7 +158,8 @@ fn bring_from_afar(scenario: &mut SeedScenario, chance: &mut StdRng) {
         .retain(|(_, action)| !matches!(action, UserAction::File(..)));
 }
 
-/// Switches promotion off: a job that rose by waiting, or fell, preempts nobody.
+/// Switches promotion and changes of priority off: a job that rose by waiting, or fell, preempts
+/// nobody.
 fn keep_classes(scenario: &mut SeedScenario) {
     scenario.queue.promote_after = None;
     scenario
@@ -166,8 +167,8 @@ fn keep_classes(scenario: &mut SeedScenario) {
         .retain(|(_, action)| !matches!(action, UserAction::Raise(..)));
 }
 
-/// Lets events at the sites be known soon, and keeps the sites mostly well: then few rounds are
-/// lost for other reasons, after which jobs claim all or nothing.
+/// Makes events at the sites known soon, and often lets nothing go wrong there: few rounds are lost
+/// for other reasons, after which jobs claim all or nothing.
 fn listen(scenario: &mut SeedScenario, chance: &mut StdRng) {
     scenario.hints = true;
     scenario.poll_interval = within(chance, 2_000, 10_000);

@@ -18,7 +18,8 @@ const ACQUAINTED: DurationMs = DurationMs(600_000);
 /// A job that waits so long by then has waited all the time.
 const MOMENT: DurationMs = DurationMs(1_000);
 
-/// Watches one run of the control plane through all times in which it is plain that no site answers.
+/// Watches one run of the control plane through all times in which it is plain that no site
+/// answers.
 pub(super) async fn watch(
     plane_run: ControlPlaneRun,
     scenario: Arc<SeedScenario>,

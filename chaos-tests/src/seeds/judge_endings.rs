@@ -111,7 +111,7 @@ fn without_reason(job: &Job, deeds: &JobSiteEvents, ended: Timestamp) -> Option<
     if spec.run.reservation.is_some() {
         return None;
     }
-    // Or it named a reservation that is gone, which its user was told.
+    // Or it named a reservation that is gone, and its user got that answer.
     if let (Some(name), JobPhase::Failed { reason, .. }) = (&spec.run.within, &job.phase)
         && reason.starts_with(&format!("its reservation {name} "))
     {

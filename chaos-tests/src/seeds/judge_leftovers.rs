@@ -26,7 +26,7 @@ const GIANT: u32 = 1_000_000;
 /// Checks that nothing is left that ought to be over.
 ///
 /// # Errors
-/// What is left.
+/// Something is left; the error names it.
 pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> Result<()> {
     let view = plane_run.plane.view();
     let now = plane_run.clock.now();

@@ -141,8 +141,8 @@ fn lease_of<'w>(
         .map(|(_, lease)| lease)
 }
 
-/// Returns a reservation that a site was told to confirm before it was written that all have
-/// granted it: nobody would know of it if we died now, or nobody could use it.
+/// Returns a reservation that was confirmed to a site before it was written that all have granted
+/// it: nobody would know of it if we died now, or nobody could use it.
 fn kept_early(
     world: &World,
     instance: InstanceId,

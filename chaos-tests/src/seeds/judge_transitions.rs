@@ -440,7 +440,8 @@ fn is_met(constraint: &Constraint, site: &SiteName) -> bool {
     }
 }
 
-/// Follows one run of the control plane for as long as it is polled, and ends it if it makes too many changes.
+/// Follows one run of the control plane for as long as it is polled, and ends it if it makes too
+/// many changes.
 pub(super) async fn follow(
     plane_run: ControlPlaneRun,
     seen: Rc<RefCell<SeenJobs>>,

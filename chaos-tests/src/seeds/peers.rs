@@ -1,4 +1,4 @@
-//! Draws jobs of the parallel runner, and judges whether each of their components was told its own
+//! Draws jobs of the parallel runner, and judges whether each of their components was given its own
 //! place and all others as the world itself knows them.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub(super) fn draw_peers(seed: u64, number: usize, job: &DrawnJob, spec: &mut Jo
     }
 }
 
-/// Returns true if its components are told of each other.
+/// Returns true if its components know each other.
 pub(super) fn is_parallel(spec: &JobSpec) -> bool {
     spec.run
         .runner

@@ -47,7 +47,7 @@ impl QuietRun {
     /// Plays jobs that are placed, run, restarted and cancelled.
     ///
     /// # Errors
-    /// A rule is broken without any trouble.
+    /// A rule is broken without any fault.
     pub fn of_jobs() -> Result<Self> {
         Self::new("jobs", quiet(3, 4, 2)?)
     }
@@ -55,7 +55,7 @@ impl QuietRun {
     /// Plays jobs with reservations, each moved once: searches, reservations, moves, cancellations.
     ///
     /// # Errors
-    /// A rule is broken without any trouble.
+    /// A rule is broken without any fault.
     pub fn of_promises() -> Result<Self> {
         let mut quiet = quiet(5, 5, 3)?;
         promise(&mut quiet, &mut StdRng::seed_from_u64(5));

@@ -72,7 +72,7 @@ pub struct RequestedRound {
     pub molded: Vec<u32>,
     /// A component that fails is restarted alone.
     pub apart: bool,
-    /// Components are told of each other.
+    /// The components know each other.
     pub parallel: bool,
     /// Components that begin later than the others.
     pub later: BTreeSet<ComponentIndex>,

@@ -1,9 +1,9 @@
 //! Judges whether the times in a finished job's record are those at which things happened.
 //!
-//! A record goes by when its control plane learned of something, and how late that was is
-//! not the record's doing: nothing may be stated from before it truly happened, and nothing
-//! from after the record was durable. Judged are runs in which one control plane lived
-//! throughout, so that its clock was never another, and jobs that started once.
+//! A record uses the time at which its control plane learned of something, and it is not wrong for
+//! being late: no time may be before the thing truly happened, and none after the record was
+//! durable. Only runs are judged in which one control plane lived throughout, so that there was one
+//! clock, and jobs that started once.
 
 use cospan_domain::ids::Attempt;
 use cospan_domain::job::accounting::Accounting;

@@ -525,8 +525,8 @@ impl UserState {
             (UserAction::File(number, site, true), Ok(_)) => {
                 self.files_done.insert((*number, site.clone()));
             }
-            // Whatever the answer: if nobody says before the next run of the control plane that it is there,
-            // it is said then.
+            // If nobody says before the next run of the control plane that it is there, it is said
+            // then, whatever the answer.
             (UserAction::File(number, site, false), _) => {
                 self.files_done.remove(&(*number, site.clone()));
             }

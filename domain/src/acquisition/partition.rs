@@ -53,15 +53,10 @@ pub struct PartitionOptions {
 impl PartitionOptions {
     /// Reads what these options choose; of several the last one counts.
     pub fn read(&self, options: &[Arc<str>]) -> PartitionAccount {
-        let last = |words: &[&str]| {
-            let mut latest = options.iter().rev();
-            latest.find_map(|option| words.iter().find_map(|word| option.strip_prefix(word)))
-        };
-        let partition = last(self.reservation).map(PartitionAccount::in_reservation);
-        let last = |words| last(words).map(Arc::from);
+        let partition = last_value(options, self.reservation).map(PartitionAccount::in_reservation);
         PartitionAccount {
-            partition: partition.or_else(|| last(self.partition)),
-            account: last(self.account),
+            partition: partition.or_else(|| last_value(options, self.partition).map(Arc::from)),
+            account: last_value(options, self.account).map(Arc::from),
         }
     }
 
@@ -76,6 +71,12 @@ impl PartitionOptions {
         let chosen = chosen.filter(|(_, lane)| *lane != PartitionAccount::default());
         chosen.map(|(place, lane)| (place.clone(), lane)).collect()
     }
+}
+
+/// The value of the last option that begins with one of these words.
+fn last_value<'a>(options: &'a [Arc<str>], words: &[&str]) -> Option<&'a str> {
+    let mut latest = options.iter().rev();
+    latest.find_map(|option| words.iter().find_map(|word| option.strip_prefix(word)))
 }
 
 impl SitePartitions {

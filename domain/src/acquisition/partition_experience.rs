@@ -89,11 +89,10 @@ impl Obtainable {
         known
             .waits
             .retain(|wait| !ask.covers(&wait.ask) || wait.until > asked_at + HEEDED);
-        let size = |ask: &PartitionDemand| (ask.processors, ask.time);
-        if known
-            .got
-            .is_none_or(|got: Got| at.since(got.at) >= LATELY || size(&ask) >= size(&got.ask))
-        {
+        if known.got.is_none_or(|got: Got| {
+            at.since(got.at) >= LATELY
+                || (ask.processors, ask.time) >= (got.ask.processors, got.ask.time)
+        }) {
             known.got = Some(Got { ask, at });
         }
     }

@@ -112,18 +112,17 @@ impl Preferences {
             return Err(InvalidPreferences::TooMany(self.benchmarks.len()));
         }
         for (index, benchmark) in self.benchmarks.iter().enumerate() {
-            let name = || benchmark.name.clone();
             if !is_name(&benchmark.name) {
-                return Err(InvalidPreferences::Name(name()));
+                return Err(InvalidPreferences::Name(benchmark.name.clone()));
             }
             if benchmark.reference == Score(0) {
-                return Err(InvalidPreferences::ReferenceZero(name()));
+                return Err(InvalidPreferences::ReferenceZero(benchmark.name.clone()));
             }
             if self.benchmarks[..index]
                 .iter()
                 .any(|before| before.name == benchmark.name)
             {
-                return Err(InvalidPreferences::Twice(name()));
+                return Err(InvalidPreferences::Twice(benchmark.name.clone()));
             }
         }
         Ok(())

@@ -130,10 +130,10 @@ impl ReservationTerms {
 /// jobs that wait for full sites would keep asking.
 fn pause(after: DurationMs, refusals: u32) -> DurationMs {
     let most = ASKED_AGAIN_MOST.max(after);
-    let doubled = |first: DurationMs| DurationMs(first.0.saturating_mul(1 << refusals.min(32)));
     if refusals == 0 {
         after
     } else {
-        doubled(after).clamp(ASKED_AGAIN_LEAST, most)
+        let doubled = DurationMs(after.0.saturating_mul(1 << refusals.min(32)));
+        doubled.clamp(ASKED_AGAIN_LEAST, most)
     }
 }

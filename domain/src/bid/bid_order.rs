@@ -9,17 +9,19 @@ use super::site_bid::Bid;
 /// order of the answers does not matter.
 pub fn choose<N: Ord>(bids: &[(N, &Bid)]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..bids.len()).collect();
-    let by_distance = |a: &usize, b: &usize| nearer(&bids[*a], &bids[*b]);
-    let Some(nearest) = order.iter().copied().min_by(by_distance) else {
+    let Some(nearest) = order
+        .iter()
+        .copied()
+        .min_by(|a, b| nearer(&bids[*a], &bids[*b]))
+    else {
         return order;
     };
     order.sort_by(|a, b| {
-        let is_other = |at: &usize| *at != nearest;
         let data = bids[*a].1.y.total_cmp(&bids[*b].1.y);
-        is_other(a)
-            .cmp(&is_other(b))
+        (*a != nearest)
+            .cmp(&(*b != nearest))
             .then(data)
-            .then_with(|| by_distance(a, b))
+            .then_with(|| nearer(&bids[*a], &bids[*b]))
     });
     order
 }

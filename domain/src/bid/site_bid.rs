@@ -72,17 +72,16 @@ pub fn bid(need: &BidNeed, offer: &SiteMeans) -> Result<Bid, Decline> {
     for dimension in Dimension::ALL {
         counted[*dimension as usize] *= weights.get(*dimension).factor();
     }
-    let weighted = |dimension: &Dimension| counted[*dimension as usize];
     let adds = Dimension::ALL
         .iter()
         .copied()
-        .filter(|dimension| weighted(dimension) > 0.0);
+        .filter(|dimension| counted[*dimension as usize] > 0.0);
     let on_axes = Dimension::ALL
         .iter()
-        .map(|dimension| (dimension.axis(), weighted(dimension)));
+        .map(|dimension| (dimension.axis(), counted[*dimension as usize]));
     let (x, y, distance) = place(on_axes);
     Ok(Bid {
-        farthest: adds.max_by(|a, b| weighted(a).total_cmp(&weighted(b))),
+        farthest: adds.max_by(|a, b| counted[*a as usize].total_cmp(&counted[*b as usize])),
         x,
         y,
         distance,
@@ -93,12 +92,18 @@ pub fn bid(need: &BidNeed, offer: &SiteMeans) -> Result<Bid, Decline> {
 
 /// Returns the point for weighted indices on each axis: x, y, and the distance from the origin.
 pub(super) fn place(on_axes: impl Iterator<Item = (Axis, f64)> + Clone) -> (f64, f64, f64) {
-    let along = |axis: Axis| {
-        let on = on_axes.clone().filter(|(of, _)| *of == axis);
-        length(on.map(|(_, part)| part))
-    };
     let all = on_axes.clone().map(|(_, part)| part);
-    (along(Axis::Resources), along(Axis::Data), length(all))
+    (
+        length_along(on_axes.clone(), Axis::Resources),
+        length_along(on_axes, Axis::Data),
+        length(all),
+    )
+}
+
+/// How far a point is from the origin in the dimensions of one axis.
+fn length_along(on_axes: impl Iterator<Item = (Axis, f64)>, axis: Axis) -> f64 {
+    let on = on_axes.filter(|(of, _)| *of == axis);
+    length(on.map(|(_, part)| part))
 }
 
 /// Returns the distance of a point from the origin, in any number of dimensions.

@@ -279,15 +279,16 @@ impl DeductionLedger {
     /// Lists deductions that no job owns: for a plan that has ended, for one whose lease was over
     /// by `now`, or for one that no job `owns` any more. There must be none.
     pub fn leaks(&self, now: Timestamp, owns: impl Fn(&DeductionKey) -> bool) -> Vec<Leak> {
-        let is_owned = |key: &DeductionKey| {
-            self.plans.get(key).is_some_and(|open| open.until >= now) && owns(key)
-        };
         let all = self.sites.iter().flat_map(|(site, ledger)| {
             ledger
                 .entries()
                 .map(move |(key, deducted)| (site, key, deducted))
         });
-        let leaks = all.filter(|(_, key, _)| !is_owned(key));
+        let leaks = all.filter(|(_, key, _)| {
+            let plan = self.plans.get(*key);
+            let is_owned = plan.is_some_and(|open| open.until >= now) && owns(key);
+            !is_owned
+        });
         leaks
             .map(
                 |(site, key, deducted): (&SiteName, &DeductionKey, &Deducted)| Leak {

@@ -83,24 +83,28 @@ impl Accounting {
     /// Computes the accounting of a job in its present state.
     pub fn of(job: &Job) -> Self {
         let instants = &job.instants;
-        let length = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.since(from?));
         let submitted = Some(job.submitted_at);
         let delay = instants.start_estimate.zip(instants.first_start_estimate);
         let delay = delay.map(|(last, first)| last.0 as i64 - first.0 as i64);
         Self {
             placement_time: instants.placed.map(|_| instants.placement_time),
             total_placement_time: instants.total_placement_time,
-            queue_time: length(submitted, instants.placed),
-            wait_time: length(submitted, instants.started),
-            start_overhead: length(instants.placed, instants.started),
+            queue_time: time_between(submitted, instants.placed),
+            wait_time: time_between(submitted, instants.started),
+            start_overhead: time_between(instants.placed, instants.started),
             start_delay_ms: delay,
-            gained_time: length(instants.placed, instants.claimed),
+            gained_time: time_between(instants.placed, instants.claimed),
             gained_processor_ms: instants.gained_processor_ms,
             wasted_processor_ms: instants.wasted_processor_ms,
-            execution_time: length(instants.started, instants.succeeded),
-            response_time: length(submitted, job.ended_at()),
+            execution_time: time_between(instants.started, instants.succeeded),
+            response_time: time_between(submitted, job.ended_at()),
             sites_combined: job.sites_combined(),
             transfer_volume: instants.transfer_volume,
         }
     }
+}
+
+/// How long it took, once both ends are known.
+fn time_between(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<DurationMs> {
+    Some(to?.since(from?))
 }

@@ -157,12 +157,11 @@ impl Job {
     /// Iterates over components that wait for processors and have none yet.
     pub fn unclaimed(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
         let runs = matches!(self.phase, JobPhase::Running { .. });
-        let waits = move |index| runs || !self.begins_later(index);
         let idle = self
             .indexed()
             .filter(|(_, c)| matches!(c.run, AttemptState::Idle));
         idle.map(|(index, _)| index)
-            .filter(move |index| waits(*index))
+            .filter(move |index| runs || !self.begins_later(*index))
     }
 
     /// Returns true if a component that is restarted alone waits for its input.

@@ -449,13 +449,11 @@ impl Job {
 
     /// Iterates over the components of which something may live at one of these sites.
     pub fn living_at(&self, sites: &BTreeSet<SiteName>) -> impl Iterator<Item = ComponentIndex> {
-        let there = |component: &Component| {
+        let living = self.indexed().filter(move |(_, component)| {
             let placement = component.placement.as_ref();
-            placement.is_some_and(|placement| sites.contains(&placement.site))
-        };
-        let living = self
-            .indexed()
-            .filter(move |(_, c)| c.run.may_live() && there(c));
+            component.run.may_live()
+                && placement.is_some_and(|placement| sites.contains(&placement.site))
+        });
         living.map(|(index, _)| index)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ids::{ComponentIndex, JobId, SiteName};
-use crate::job::job_state::{AttemptState, Component, Job, JobPhase};
+use crate::job::job_state::{AttemptState, Job, JobPhase};
 
 /// Returns the component with which a job gives way, and the job to which it does. The component
 /// waits in its site's queue. The other job, one of `others`, has processors there, and waits for
@@ -69,9 +69,8 @@ fn submitted(job: &Job) -> (crate::units::Timestamp, JobId) {
 
 /// Returns a component that waits where the other job has processors.
 fn blocked_by(job: &Job, other: &Job) -> Option<ComponentIndex> {
-    let meet = |site: &SiteName| holds_at(other).any(|(_, held)| held == site);
     waits_at(job)
-        .find(|(_, site)| meet(site))
+        .find(|(_, site)| holds_at(other).any(|(_, held)| held == *site))
         .map(|(component, _)| component)
 }
 
@@ -79,8 +78,7 @@ fn sites_where(
     job: &Job,
     so: fn(&AttemptState) -> bool,
 ) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
-    let concerned = move |component: &Component| so(&component.run) && !component.given_back;
     job.indexed()
-        .filter(move |(_, component)| concerned(component))
+        .filter(move |(_, component)| so(&component.run) && !component.given_back)
         .filter_map(|(index, component)| Some((index, &component.placement.as_ref()?.site)))
 }

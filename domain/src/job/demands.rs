@@ -54,18 +54,17 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
         job.phase,
         JobPhase::Placed { .. } | JobPhase::Claiming { .. }
     );
-    let planned = |component: &Component| {
-        let is_promised = component.acquisition().promised().is_some();
-        matches!(component.run, AttemptState::Idle)
-            && ((claims && !is_promised) || is_placed_again(component))
-    };
     let awaited = matches!(
         job.phase,
         JobPhase::Claiming { .. } | JobPhase::Starting { .. }
     );
-    let lives = |component: &Component| component.run.may_live();
     job.indexed()
-        .filter(|(_, component)| planned(component) || lives(component))
+        .filter(|(_, component)| {
+            let is_promised = component.acquisition().promised().is_some();
+            let planned = matches!(component.run, AttemptState::Idle)
+                && ((claims && !is_promised) || is_placed_again(component));
+            planned || component.run.may_live()
+        })
         .filter_map(|(index, component)| {
             let placement = component.placement.as_ref()?;
             Some(Holding {
@@ -80,7 +79,7 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
                     job.resources_of(index)?
                 },
                 visible_from: visible_from(&component.run),
-                live: lives(component),
+                live: component.run.may_live(),
                 awaited: (awaited && !component.waits_at_site()) || component.restart.is_some(),
                 queued: component.waits_at_site(),
             })
@@ -130,11 +129,10 @@ pub fn needing<'a>(
     digest: Digest,
     site: &'a SiteName,
 ) -> impl Iterator<Item = ComponentIndex> + 'a {
-    let needs = move |component: &Component| {
-        inputs(component).any(|(other, at)| other.digest == digest && at == *site)
-    };
     job.indexed()
-        .filter(move |(_, component)| needs(component))
+        .filter(move |(_, component)| {
+            inputs(component).any(|(other, at)| other.digest == digest && at == *site)
+        })
         .map(|(index, _)| index)
 }
 

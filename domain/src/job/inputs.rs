@@ -11,14 +11,16 @@ const NAME_MAX: usize = 255;
 
 /// Checks the paths of all inputs.
 pub(super) fn check(component: &ComponentSpec) -> Result<(), SpecError> {
-    let name = || component.name.clone();
     let mut paths = BTreeSet::new();
     for path in component.inputs.iter().map(|input| &input.path) {
         if path.as_str().split('/').any(|part| part.len() > NAME_MAX) {
-            return Err(SpecError::LongInput(name(), path.clone()));
+            return Err(SpecError::LongInput(component.name.clone(), path.clone()));
         }
         if !paths.insert(path.as_str()) {
-            return Err(SpecError::DuplicateInput(name(), path.clone()));
+            return Err(SpecError::DuplicateInput(
+                component.name.clone(),
+                path.clone(),
+            ));
         }
     }
     let nested = component.inputs.iter().find_map(|input| {
@@ -29,7 +31,7 @@ pub(super) fn check(component: &ComponentSpec) -> Result<(), SpecError> {
         return Ok(());
     };
     match RelPath::new(&outer) {
-        Ok(outer) => Err(SpecError::NestedInput(name(), inner, outer)),
+        Ok(outer) => Err(SpecError::NestedInput(component.name.clone(), inner, outer)),
         // Cannot happen: a part of a path is a path.
         Err(_) => Ok(()),
     }

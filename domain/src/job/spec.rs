@@ -423,14 +423,15 @@ impl JobSpec {
 
 impl ComponentSpec {
     fn validate(&self, request: &RequestType) -> Result<(), SpecError> {
-        let name = || self.name.clone();
         if self.resources.processors == 0 {
-            return Err(SpecError::NoProcessors(name()));
+            return Err(SpecError::NoProcessors(self.name.clone()));
         }
         match (request, &self.site) {
-            (RequestType::Fixed, None) => return Err(SpecError::FixedWithoutSite(name())),
+            (RequestType::Fixed, None) => {
+                return Err(SpecError::FixedWithoutSite(self.name.clone()));
+            }
             (RequestType::NonFixed | RequestType::Flexible(_), Some(site)) => {
-                return Err(SpecError::SiteWithoutFixed(name(), site.clone()));
+                return Err(SpecError::SiteWithoutFixed(self.name.clone(), site.clone()));
             }
             (RequestType::Fixed, Some(_))
             | (RequestType::NonFixed | RequestType::Flexible(_), None) => {}
@@ -442,23 +443,25 @@ impl ComponentSpec {
             .iter()
             .find(|output| !paths.insert(&output.path))
         {
-            return Err(SpecError::DuplicateOutput(name(), twice.path.clone()));
+            return Err(SpecError::DuplicateOutput(
+                self.name.clone(),
+                twice.path.clone(),
+            ));
         }
         self.validate_program()
     }
 
     fn validate_program(&self) -> Result<(), SpecError> {
-        let name = || self.name.clone();
         let program = &self.program;
         let overrides = self.overrides();
         let executables = overrides.clone().filter_map(|o| o.executable.as_ref());
         for executable in std::iter::once(&program.executable).chain(executables) {
             match executable {
                 Executable::AtSite(path) if path.is_empty() => {
-                    return Err(SpecError::NoExecutable(name()));
+                    return Err(SpecError::NoExecutable(self.name.clone()));
                 }
                 Executable::AtSite(path) if path.contains('\0') => {
-                    return Err(SpecError::Nul(name(), "the executable"));
+                    return Err(SpecError::Nul(self.name.clone(), "the executable"));
                 }
                 Executable::AtSite(_) | Executable::Staged(_) => {}
             }
@@ -469,16 +472,16 @@ impl ComponentSpec {
             .chain(others.map(|word| &**word))
             .any(|a| a.contains('\0'))
         {
-            return Err(SpecError::Nul(name(), "an argument"));
+            return Err(SpecError::Nul(self.name.clone(), "an argument"));
         }
         let others = overrides.flat_map(|o| &o.environment);
         let others = others.map(|(key, value)| (&**key, &**value));
         for (key, value) in program.variables().chain(others) {
             if !is_variable_name(key) {
-                return Err(SpecError::VariableName(name(), key.into()));
+                return Err(SpecError::VariableName(self.name.clone(), key.into()));
             }
             if value.contains('\0') {
-                return Err(SpecError::Nul(name(), "a variable"));
+                return Err(SpecError::Nul(self.name.clone(), "a variable"));
             }
         }
         Ok(())

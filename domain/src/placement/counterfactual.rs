@@ -201,14 +201,10 @@ fn least_quota(
     let all = others.chain([(None, u64::from(promised.processors))]);
     let mut share = quota.share;
     for (name, promised) in all {
-        let count = |of: &Resources| match name {
-            Some(name) => of.others.get(name).copied().unwrap_or(0),
-            None => of.processors.into(),
-        };
-        let total = count(&shape.total);
+        let total = count_of(&shape.total, name);
         let taken = match quota.basis {
-            QuotaBasis::Level => total.saturating_sub(count(idle)),
-            QuotaBasis::Share => count(ours),
+            QuotaBasis::Level => total.saturating_sub(count_of(idle, name)),
+            QuotaBasis::Share => count_of(ours, name),
         };
         let held = taken.saturating_add(promised);
         if held > total {
@@ -220,4 +216,12 @@ fn least_quota(
         ));
     }
     Quota { share, ..quota }
+}
+
+/// How much there is of a resource by name, or of processors.
+fn count_of(resources: &Resources, name: Option<&str>) -> u64 {
+    match name {
+        Some(name) => resources.other(name),
+        None => resources.processors.into(),
+    }
 }

@@ -28,34 +28,25 @@ pub fn dominant_refusal(
     let grid = context.grid;
     let remaining = &mut *context.remaining;
     let placed = request.uses(plan).zip(&plan.placements);
-    // Nothing is given back in other partitions: those sites are not looked at again below.
-    let of_own = |part: usize, site: usize| {
-        let component = request
-            .components()
-            .get(part)
-            .or(request.components().first());
-        component.is_none_or(|component| grid.sites()[site].pool_of(component).is_none())
-    };
     let placed = placed
         .enumerate()
         .filter_map(|(part, ((site, used), placement))| {
             let site = grid.index_of(&site)?;
-            Some((site, of_own(part, site).then_some(used), placement))
+            let component = request
+                .components()
+                .get(part)
+                .or(request.components().first());
+            // Nothing is given back in other partitions: those sites are not looked at again below.
+            let is_own =
+                component.is_none_or(|component| grid.sites()[site].pool_of(component).is_none());
+            Some((site, is_own.then_some(used), placement))
         });
     let uses: Vec<(usize, Option<Resources>, &Placement)> = placed.collect();
-    let bounded = |site: usize| grid.sites()[site].staging_left.is_some();
-    let contents = |placement: &Placement| -> Vec<Content> {
-        placement
-            .sources
-            .iter()
-            .map(|source| source.content)
-            .collect()
-    };
     for (site, used, placement) in &uses {
         used.iter()
             .for_each(|used| remaining.give_back(*site, used));
-        if bounded(*site) {
-            remaining.unstage(*site, contents(placement).into_iter());
+        if grid.sites()[*site].staging_left.is_some() {
+            remaining.unstage(*site, source_contents(placement).into_iter());
         }
     }
     let mut search = PlacementSearch::new(request, grid);
@@ -77,14 +68,22 @@ pub fn dominant_refusal(
     }
     for (site, used, placement) in &uses {
         used.iter().for_each(|used| remaining.take(*site, used));
-        if bounded(*site) {
-            remaining.stage(*site, contents(placement).into_iter());
+        if grid.sites()[*site].staging_left.is_some() {
+            remaining.stage(*site, source_contents(placement).into_iter());
         }
     }
     let most = counts
         .into_iter()
         .max_by_key(|(code, sites)| (*sites, Reverse(*code)));
     most.map(|(code, sites)| DominantRefusal { code, sites })
+}
+
+fn source_contents(placement: &Placement) -> Vec<Content> {
+    placement
+        .sources
+        .iter()
+        .map(|source| source.content)
+        .collect()
 }
 
 /// Lists components that differ, the largest first.

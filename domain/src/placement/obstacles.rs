@@ -202,17 +202,22 @@ impl PlacementSearch<'_> {
             kind, needed, left, ..
         } = *short;
         let site = &self.grid.sites()[index];
-        let count = |resources: &Resources| kind.count(resources);
-        let idle = site.idle.as_ref().map_or(0, |belief| count(&belief.idle));
-        let total = site.shape.as_ref().map_or(0, |shape| count(&shape.total));
+        let idle = site
+            .idle
+            .as_ref()
+            .map_or(0, |belief| kind.count(&belief.idle));
+        let total = site
+            .shape
+            .as_ref()
+            .map_or(0, |shape| kind.count(&shape.total));
         // Resources that jobs of this scan took, beside what was pending before it.
-        let taken = count(&self.grid.usable()[index]).saturating_sub(left);
-        let promised = count(&site.pending).saturating_add(taken);
+        let taken = kind.count(&self.grid.usable()[index]).saturating_sub(left);
+        let promised = kind.count(&site.pending).saturating_add(taken);
         let by_quota = match site.quota.basis {
             QuotaBasis::Level => left,
             QuotaBasis::Share => site
                 .quota
-                .usable(total, u64::MAX, count(&site.ours))
+                .usable(total, u64::MAX, kind.count(&site.ours))
                 .saturating_sub(promised),
         };
         // A quota that is always too small was reported above.
@@ -229,7 +234,8 @@ impl PlacementSearch<'_> {
         let by_load = idle.saturating_sub(promised);
         if by_load < needed {
             let missing = promised.saturating_add(needed).saturating_sub(idle);
-            let made_up = self.made_up.get(index).map_or(0, count);
+            let made_up = self.made_up.get(index);
+            let made_up = made_up.map_or(0, |resources| kind.count(resources));
             report(ReasonCode::NotEnoughIdle, missing, &|| {
                 Reason::NotEnoughIdle {
                     resource: kind.name(),

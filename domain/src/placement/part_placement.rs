@@ -30,9 +30,10 @@ pub fn could_take_part<'a>(
         .filter(|site| site.grants_reservations() == Some(true));
     let held = granting.filter_map(|site| Some((site, place_at(smallest, grid, site)?)));
     let held: Vec<(&GridSite, Placement)> = held.collect();
-    let has_failed = |site: &GridSite| job.components.iter().any(|c| c.avoid.contains(&site.name));
     // It returns to sites where it failed only if it can go nowhere else.
-    let (failed, others): (Vec<_>, Vec<_>) = held.into_iter().partition(|(s, _)| has_failed(s));
+    let (failed, others): (Vec<_>, Vec<_>) = held
+        .into_iter()
+        .partition(|(site, _)| job.components.iter().any(|c| c.avoid.contains(&site.name)));
     if others.is_empty() { failed } else { others }
 }
 

@@ -97,8 +97,7 @@ impl PlacementSearch<'_> {
             .map(|(name, needed)| (name.clone(), *needed));
         let all = std::iter::once(("processors".into(), u64::from(need.processors))).chain(others);
         for (resource, needed) in all {
-            let count = |of: &Resources| count(of, &resource);
-            if count(&left) >= needed {
+            if count(&left, &resource) >= needed {
                 continue;
             }
             let mut promised = self.grid.sites()[index].pending.clone();
@@ -106,15 +105,14 @@ impl PlacementSearch<'_> {
                 .taken_of(index, &pool.name)
                 .into_iter()
                 .for_each(|taken| promised.add(taken));
-            let idle = count(&pool.idle);
-            let pending = count(&promised);
+            let idle = count(&pool.idle, &resource);
+            let pending = count(&promised, &resource);
             let missing = pending.saturating_add(needed).saturating_sub(idle);
-            let resource = || resource.clone();
             if missing == 0 {
-                let usable = count(&left);
+                let usable = count(&left, &resource);
                 report(ReasonCode::QuotaReached, needed - usable, &|| {
                     Reason::QuotaReached {
-                        resource: resource(),
+                        resource: resource.clone(),
                         needed,
                         usable,
                     }
@@ -123,7 +121,7 @@ impl PlacementSearch<'_> {
             }
             report(ReasonCode::NotEnoughIdle, missing, &|| {
                 Reason::NotEnoughIdle {
-                    resource: resource(),
+                    resource: resource.clone(),
                     needed,
                     idle,
                     made_up: 0,

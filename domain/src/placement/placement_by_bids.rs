@@ -114,10 +114,6 @@ impl AnnouncedNeed {
         left: &mut Remaining,
     ) {
         left.begin_request();
-        let asked = |name: Option<&str>| match name {
-            None => u64::from(self.whole.processors),
-            Some(name) => self.whole.other(name),
-        };
         // Resources reserved for others are free for a job that ends before then.
         let lasts = self.request.lasts();
         let told = answers.iter().enumerate();
@@ -125,7 +121,10 @@ impl AnnouncedNeed {
         for (site, answer) in told {
             match answer {
                 // The site gave less of these than was asked for: it has no more.
-                Ok(given) => left.limit(site, &given.resources, |name, count| count < asked(name)),
+                Ok(given) => left.limit(site, &given.resources, |name, count| match name {
+                    None => count < u64::from(self.whole.processors),
+                    Some(name) => count < self.whole.other(name),
+                }),
                 Err(Decline::Silent | Decline::NothingFree) => {
                     left.limit(site, &Resources::default(), |_, _| true);
                 }

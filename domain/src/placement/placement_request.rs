@@ -311,14 +311,13 @@ impl PlacementRequest {
         let Some(spec) = job.spec.components.first() else {
             return Vec::new();
         };
-        let avoid = || {
-            job.components
-                .iter()
-                .flat_map(|c| &c.avoid)
-                .cloned()
-                .collect()
-        };
-        let asked = ComponentRequest::of_component(spec, avoid(), |of| job.spec.part_of(0, of))
+        let avoid = job
+            .components
+            .iter()
+            .flat_map(|c| &c.avoid)
+            .cloned()
+            .collect();
+        let asked = ComponentRequest::of_component(spec, avoid, |of| job.spec.part_of(0, of))
             .with_lanes_of(spec, defaults);
         let total = sizes.iter().copied().fold(0, u32::saturating_add);
         let whole = asked.portion(0, total);
@@ -505,31 +504,22 @@ impl ComponentRequest {
         avoid: BTreeSet<SiteName>,
         part_of: impl Fn(Content) -> FilePart,
     ) -> Self {
-        let staged = |executable: &Executable| match executable {
-            Executable::Staged(file) => file.bound,
-            Executable::AtSite(_) => None,
-        };
-        let bound = |feed: Feed| {
-            let fed = component
-                .inputs
-                .iter()
-                .filter(move |input| input.feed == feed);
-            fed.filter_map(|input| input.file.bound)
-        };
         let executable_at = component.at.iter().filter_map(|(place, change)| {
             change
                 .executable
                 .as_ref()
-                .map(|executable| (place.clone(), staged(executable)))
+                .map(|executable| (place.clone(), staged_content(executable)))
         });
         Self {
             resources: component.resources.countable(),
             gflops: component.resources.other(GFLOPS),
             constraints: component.constraints.clone(),
             site: component.site.clone(),
-            inputs: bound(Feed::Whole).collect(),
-            chunks: named(bound(Feed::Chunk).map(|of| Chunk::of_part(of, part_of(of)))),
-            executable: staged(&component.program.executable),
+            inputs: bound_inputs(component, Feed::Whole).collect(),
+            chunks: named(
+                bound_inputs(component, Feed::Chunk).map(|of| Chunk::of_part(of, part_of(of))),
+            ),
+            executable: staged_content(&component.program.executable),
             executable_at: executable_at.collect(),
             lanes: Vec::new(),
             avoid,
@@ -588,6 +578,23 @@ impl ComponentRequest {
 fn rounded_up(number: u64) -> u64 {
     let step = 1 << number.checked_ilog2().unwrap_or(0).saturating_sub(3);
     number.checked_next_multiple_of(step).unwrap_or(number)
+}
+
+/// The content of an executable that must be brought to its site.
+fn staged_content(executable: &Executable) -> Option<Content> {
+    match executable {
+        Executable::Staged(file) => file.bound,
+        Executable::AtSite(_) => None,
+    }
+}
+
+/// The contents of inputs that are fed so.
+fn bound_inputs(component: &ComponentSpec, feed: Feed) -> impl Iterator<Item = Content> {
+    let fed = component
+        .inputs
+        .iter()
+        .filter(move |input| input.feed == feed);
+    fed.filter_map(|input| input.file.bound)
 }
 
 /// Maps chunks by their content.

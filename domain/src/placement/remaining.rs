@@ -235,17 +235,15 @@ impl Remaining {
         is_there: impl Fn(&Content) -> bool,
     ) -> (Bytes, Bytes) {
         let staged = self.staged.get(&site);
-        let sum = |sum: Bytes, content: Content| sum + content.size;
-        let missing = |content: &Content| !is_there(content);
         let absent = contents.filter(|c| !staged.is_some_and(|staged| staged.contains_key(c)));
         let taken = staged
             .into_iter()
             .flat_map(BTreeMap::keys)
             .copied()
-            .filter(missing);
+            .filter(|content| !is_there(content));
         (
-            absent.filter(missing).fold(Bytes(0), sum),
-            taken.fold(Bytes(0), sum),
+            total_size(absent.filter(|content| !is_there(content))),
+            total_size(taken),
         )
     }
 
@@ -329,4 +327,8 @@ impl Remaining {
             self.room[site] = self.room[site].saturating_add(1);
         }
     }
+}
+
+fn total_size(contents: impl Iterator<Item = Content>) -> Bytes {
+    contents.fold(Bytes(0), |sum, content| sum + content.size)
 }

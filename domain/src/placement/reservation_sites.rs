@@ -46,25 +46,23 @@ pub fn could_be_reserved(request: &PlacementRequest, grid: &GridSnapshot) -> boo
 }
 
 fn rank_empty(request: &PlacementRequest, grid: &GridSnapshot, grants: bool) -> Vec<Placement> {
+    let of_kind = grid
+        .sites()
+        .iter()
+        .filter(|site| site.grants_reservations() == Some(grants));
     // A site reserves only what its own partition has.
-    let serves = |site: &GridSite| {
+    let of_kind = of_kind.filter(|site| {
         !grants
             || request
                 .components()
                 .iter()
                 .all(|component| site.pool_of(component).is_none())
-    };
-    let of_kind = grid
-        .sites()
-        .iter()
-        .filter(|site| site.grants_reservations() == Some(grants));
-    let of_kind = of_kind.filter(|site| serves(site));
+    });
     let mut sites: Vec<GridSite> = of_kind.filter_map(GridSite::as_empty).collect();
     let mut ranked = Vec::new();
     while let Some(placement) = best(request, &grid.with_sites(sites.clone())) {
-        let is_other = |name: &SiteName| *name != placement.site;
         let before = sites.len();
-        sites.retain(|site| is_other(&site.name));
+        sites.retain(|site| site.name != placement.site);
         ranked.push(placement);
         if sites.len() == before {
             break;

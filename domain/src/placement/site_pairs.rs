@@ -211,9 +211,9 @@ impl<'a> PlacementSearch<'a> {
     }
 
     fn has_pair(&self, execution: usize, file: usize) -> bool {
-        let name = |site: usize| &self.grid.sites()[site].name;
+        let sites = self.grid.sites();
         self.history
-            .is_none_or(|history| history.has(name(execution), name(file)))
+            .is_none_or(|history| history.has(&sites[execution].name, &sites[file].name))
     }
 
     fn has_all_files(&self, component: usize, site: usize) -> bool {

@@ -75,7 +75,6 @@ impl Quota {
         idle: &Resources,
         ours: &Resources,
     ) -> Resources {
-        let other = |all: &Resources, name: &str| all.others.get(name).copied().unwrap_or(0);
         let processors = self.usable(
             total.processors.into(),
             idle.processors.into(),
@@ -84,7 +83,7 @@ impl Quota {
         let others = idle.others.iter().map(|(name, &idle)| {
             (
                 name.clone(),
-                self.usable(other(total, name), idle, other(ours, name)),
+                self.usable(total.other(name), idle, ours.other(name)),
             )
         });
         Resources {

@@ -391,20 +391,20 @@ impl<'a> PlacementSearch<'a> {
     }
 
     pub(super) fn no_replica(&self, content: Content, sites: &[usize], to: usize) -> Reason {
-        let site = |index: usize| &self.grid.sites()[index];
+        let all = self.grid.sites();
         // Only we know the digest of a chunk.
         let digest = self.request.file_of(content).digest;
         match (
-            sites.iter().find(|&&from| site(from).serves_files),
+            sites.iter().find(|&&from| all[from].serves_files),
             sites.first(),
         ) {
             (Some(&from), _) => Reason::NoBandwidth {
-                from: site(from).name.clone(),
-                to: site(to).name.clone(),
+                from: all[from].name.clone(),
+                to: all[to].name.clone(),
             },
             (None, Some(&at)) => Reason::ReplicaUnreachable {
                 digest,
-                at: site(at).name.clone(),
+                at: all[at].name.clone(),
             },
             (None, None) => Reason::NoReplica { digest },
         }

@@ -61,7 +61,6 @@ pub enum Unplaceable {
 impl Unplaceable {
     /// Describes the reason, with the component's name if it has one, or else its number.
     pub fn naming(&self, name: impl Fn(ComponentIndex) -> Option<String>) -> String {
-        let name = |index| name(index).unwrap_or_else(|| index.to_string());
         match self {
             Self::NoSuchSite {
                 component,
@@ -70,7 +69,7 @@ impl Unplaceable {
             } => {
                 format!(
                     "component {} {}",
-                    name(*component),
+                    name(*component).unwrap_or_else(|| component.to_string()),
                     names_no_site(site, known)
                 )
             }
@@ -81,7 +80,7 @@ impl Unplaceable {
             } => {
                 format!(
                     "component {} {}",
-                    name(*component),
+                    name(*component).unwrap_or_else(|| component.to_string()),
                     fits_no_site(site, reason)
                 )
             }
@@ -120,12 +119,14 @@ pub fn can_ever_be_placed(
 /// Returns true if a job may go to sites that are tried out after errors: it may run twice, or can
 /// go nowhere else, or the sites worth waiting for could never hold all of it together.
 pub fn may_try_out(request: &PlacementRequest, sites: &[GridSite]) -> bool {
-    let waited_for = || {
-        sites
-            .iter()
-            .filter(|site| site.acceptance.is_worth_waiting_for())
-    };
-    request.may_probe() || could_hold_all(request, &waited_for().collect::<Vec<_>>()).is_err()
+    if request.may_probe() {
+        return true;
+    }
+    let waited_for: Vec<&GridSite> = sites
+        .iter()
+        .filter(|site| site.acceptance.is_worth_waiting_for())
+        .collect();
+    could_hold_all(request, &waited_for).is_err()
 }
 
 /// Checks that the job could be placed if these sites were empty and open, and the only ones.
@@ -236,13 +237,13 @@ fn component_fits(
     time: Option<DurationMs>,
     sites: &[&GridSite],
 ) -> Result<(), Unplaceable> {
-    let named = |site: &GridSite| {
+    let named = sites.iter().copied().filter(|site: &&GridSite| {
         component
             .site
             .as_ref()
             .is_none_or(|name| *name == site.name)
-    };
-    let mut candidates = sites.iter().copied().filter(|site| named(site)).peekable();
+    });
+    let mut candidates = named.peekable();
     if let (Some(name), None) = (&component.site, candidates.peek()) {
         let site = name.clone();
         let known = site_names(sites);

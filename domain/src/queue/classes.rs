@@ -70,19 +70,26 @@ impl ClassRule {
     /// Returns true if this rule matches every job that `later` matches, so that `later` behind it
     /// never applies.
     pub fn covers(&self, later: &ClassRule) -> bool {
-        let least = |rule: &ClassRule| rule.min_wall_time.unwrap_or(DurationMs::ZERO);
-        let most = |rule: &ClassRule| rule.max_wall_time.map_or(u64::MAX, |most| most.0);
         (self.owner.is_none() || self.owner == later.owner)
             && (self.runner.is_none() || self.runner == later.runner)
-            && least(self) <= least(later)
-            && most(self) >= most(later)
+            && self.least_wall_time() <= later.least_wall_time()
+            && self.most_wall_time() >= later.most_wall_time()
+    }
+
+    fn least_wall_time(&self) -> DurationMs {
+        self.min_wall_time.unwrap_or(DurationMs::ZERO)
+    }
+
+    fn most_wall_time(&self) -> u64 {
+        self.max_wall_time.map_or(u64::MAX, |most| most.0)
     }
 
     /// Returns the class of jobs that name none.
     fn given(&self) -> Priority {
-        let unless_lower = |class: Priority| self.highest.map_or(class, |most| class.min(most));
-        self.class
-            .unwrap_or_else(|| unless_lower(Priority::default()))
+        self.class.unwrap_or_else(|| {
+            let class = Priority::default();
+            self.highest.map_or(class, |most| class.min(most))
+        })
     }
 }
 

@@ -104,11 +104,10 @@ impl PlacementQueues {
             max_tries,
             ..
         } = waiting;
-        let same = |old: &QueueEntry| {
+        if let Some(old) = self.entries.get_mut(&job).filter(|old| {
             (old.priority, old.entered, old.shape, old.condition)
                 == (priority, entered, shape, condition)
-        };
-        if let Some(old) = self.entries.get_mut(&job).filter(|old| same(old)) {
+        }) {
             old.max_tries = max_tries;
             self.shapes.release(shape);
             return;

@@ -114,20 +114,15 @@ impl QueueParameters {
     }
 
     fn warnings(&self) -> Vec<ParameterWarning> {
-        let odd = |setting, given: u32, remark: String| ParameterWarning {
-            setting,
-            given: given.to_string(),
-            remark,
-        };
         let high = (self.n2 > self.n1).then(|| {
-            odd(
+            odd_setting(
                 "n2",
                 self.n2,
                 format!("high is scanned more often than super-high ({})", self.n1),
             )
         });
         let low = (self.n4 > self.n3).then(|| {
-            odd(
+            odd_setting(
                 "n4",
                 self.n4,
                 format!("super-low is scanned more often than low ({})", self.n3),
@@ -138,8 +133,8 @@ impl QueueParameters {
 
     /// Scans in one cycle: N_h (n1 + n2) + N_l (n3 + n4).
     pub fn cycle_length(&self) -> u64 {
-        let round = |rounds: u32, a: u32, b: u32| u64::from(rounds) * (u64::from(a) + u64::from(b));
-        round(self.n_h, self.n1, self.n2) + round(self.n_l, self.n3, self.n4)
+        u64::from(self.n_h) * (u64::from(self.n1) + u64::from(self.n2))
+            + u64::from(self.n_l) * (u64::from(self.n3) + u64::from(self.n4))
     }
 
     /// Returns the queue that has its turn at a position of the cycle.
@@ -155,24 +150,34 @@ impl QueueParameters {
 
     fn run(&self, position: u64) -> (Priority, u64) {
         let position = position % self.cycle_length().max(1);
-        let part = |position: u64, upper: (Priority, u32), lower: (Priority, u32)| {
-            let first = u64::from(upper.1);
-            let second = u64::from(lower.1);
-            let at = position % (first + second);
-            if at < first {
-                (upper.0, first - at)
-            } else {
-                (lower.0, first + second - at)
-            }
-        };
         let high = u64::from(self.n_h) * (u64::from(self.n1) + u64::from(self.n2));
         match position.checked_sub(high) {
-            None => part(
+            None => turn_at(
                 position,
                 (Priority::SuperHigh, self.n1),
                 (Priority::High, self.n2),
             ),
-            Some(low) => part(low, (Priority::Low, self.n3), (Priority::SuperLow, self.n4)),
+            Some(low) => turn_at(low, (Priority::Low, self.n3), (Priority::SuperLow, self.n4)),
         }
+    }
+}
+
+/// Whose turn is at a position of rounds of two queues with these weights, and for how long.
+fn turn_at(position: u64, upper: (Priority, u32), lower: (Priority, u32)) -> (Priority, u64) {
+    let first = u64::from(upper.1);
+    let second = u64::from(lower.1);
+    let at = position % (first + second);
+    if at < first {
+        (upper.0, first - at)
+    } else {
+        (lower.0, first + second - at)
+    }
+}
+
+fn odd_setting(setting: &'static str, given: u32, remark: String) -> ParameterWarning {
+    ParameterWarning {
+        setting,
+        given: given.to_string(),
+        remark,
     }
 }

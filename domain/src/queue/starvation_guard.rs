@@ -109,17 +109,15 @@ fn withhold(
     remaining: &mut Remaining,
 ) -> Vec<(SiteName, u32)> {
     let search = PlacementSearch::new(request, grid);
-    let total = |site: usize| {
-        grid.sites()[site]
-            .shape
-            .as_ref()
-            .map_or(0, |s| s.total.processors)
-    };
-    let bound = |site: usize| (u64::from(total(site)) * u64::from(share.0) / 1_000_000) as u32;
     let mut taken = vec![0u32; grid.sites().len()];
     for &component in request.by_size() {
         let component = component as usize;
-        let left = |site: usize| remaining.processors()[site].min(bound(site) - taken[site]);
+        let left = |site: usize| {
+            let shape = grid.sites()[site].shape.as_ref();
+            let total = u64::from(shape.map_or(0, |s| s.total.processors));
+            let bound = (total * u64::from(share.0) / 1_000_000) as u32;
+            remaining.processors()[site].min(bound - taken[site])
+        };
         let sites = (0..grid.sites().len()).filter(|&site| search.could_hold(component, site));
         let most = sites.max_by_key(|&site| (left(site), std::cmp::Reverse(site)));
         let Some(site) = most else { continue };

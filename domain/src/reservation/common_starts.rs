@@ -181,12 +181,13 @@ fn counts(free: &[FreeSlot], parts: &EqualParts, window: StartWindow) -> StartCo
 
 /// Counts the parts that fit.
 fn room(free: &Resources, need: &Resources) -> u32 {
-    let whole = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
-    let processors = whole(free.processors.into(), need.processors.into());
+    let processors = u64::from(free.processors)
+        .checked_div(need.processors.into())
+        .unwrap_or(u64::MAX);
     let others = need
         .others
         .iter()
-        .map(|(kind, need)| whole(free.other(kind), *need));
+        .map(|(kind, need)| free.other(kind).checked_div(*need).unwrap_or(u64::MAX));
     u32::try_from(others.fold(processors, u64::min)).unwrap_or(u32::MAX)
 }
 

@@ -26,9 +26,10 @@ pub struct IdleDrop {
 pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
     let mut least = idle.clone();
     let mut ebbs = Vec::<IdleDrop>::new();
-    let mut step = |at: Timestamp, free: Resources| {
+    let _: ControlFlow<()> = timeline.steps(Span::new(now, FOREVER), |at, free| {
+        let at = at.max(now);
         let mut left = least.clone();
-        left.cut_to(&free);
+        left.cut_to(&timeline.kinds().resources(&free));
         if left != least {
             least = left.clone();
             match ebbs.last_mut().filter(|last| last.at >= at) {
@@ -40,9 +41,6 @@ pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<IdleDr
                 }),
             }
         }
-    };
-    let _: ControlFlow<()> = timeline.steps(Span::new(now, FOREVER), |at, free| {
-        step(at.max(now), timeline.kinds().resources(&free));
         ControlFlow::Continue(())
     });
     if ebbs.len() > EBBS_MAX {

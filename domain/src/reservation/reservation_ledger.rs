@@ -175,10 +175,9 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
     /// Brings the ledger up to `now`: ends unconfirmed reservations whose time is over, and those
     /// that are past. Returns their tags.
     pub fn advance(&mut self, now: Timestamp) -> Vec<Tag> {
-        let is_over = |lease: &Reservation| {
+        let over = self.leases.iter().filter(|(_, lease)| {
             lease.span.to <= now || lease.expires.is_some_and(|expires| expires <= now)
-        };
-        let over = self.leases.iter().filter(|(_, lease)| is_over(lease));
+        });
         let over: Vec<Tag> = over.map(|(tag, _)| tag.clone()).collect();
         for tag in &over {
             self.cancel(tag);

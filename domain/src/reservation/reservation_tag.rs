@@ -64,19 +64,20 @@ impl FromStr for ReservationTag {
     type Err = InvalidTag;
 
     fn from_str(text: &str) -> Result<Self, InvalidTag> {
-        let parse = || {
-            let mut parts = text.strip_prefix('c')?.split('-');
-            let tag = ReservationTag {
-                instance: parts.next()?.parse().ok()?,
-                job: parts.next()?.parse().ok()?,
-                serial: Serial(parts.next()?.strip_prefix('r')?.parse().ok()?),
-            };
-            (parts.next().is_none() && tag.to_string() == text).then_some(tag)
-        };
-        parse().ok_or_else(|| InvalidTag {
+        parse_tag(text).ok_or_else(|| InvalidTag {
             text: text.chars().take(80).collect(),
         })
     }
+}
+
+fn parse_tag(text: &str) -> Option<ReservationTag> {
+    let mut parts = text.strip_prefix('c')?.split('-');
+    let tag = ReservationTag {
+        instance: parts.next()?.parse().ok()?,
+        job: parts.next()?.parse().ok()?,
+        serial: Serial(parts.next()?.strip_prefix('r')?.parse().ok()?),
+    };
+    (parts.next().is_none() && tag.to_string() == text).then_some(tag)
 }
 
 #[cfg(test)]

@@ -77,17 +77,16 @@ impl Isolation {
     }
 
     fn is_too_many(&self, now: Timestamp) -> bool {
-        let recent = |at: &Timestamp| now.since(*at) <= self.window;
         let losses = self
             .lost_at
             .values()
             .flatten()
-            .filter(|at| recent(at))
+            .filter(|at| now.since(**at) <= self.window)
             .count();
         let there = self
             .lost_at
             .values()
-            .filter(|at| at.as_ref().is_none_or(recent))
+            .filter(|at| at.is_none_or(|at| now.since(at) <= self.window))
             .count();
         losses >= 2 && 2 * losses >= there
     }

@@ -122,9 +122,9 @@ impl SharedReservation {
 
     /// Returns true if both are parts of one reservation, for the same start that is tried.
     fn is_with(&self, other: &Self) -> bool {
-        let root = |shared: &Self| shared.together.map(|together| together.root);
         self.together.is_some()
-            && root(self) == root(other)
+            && self.together.map(|together| together.root)
+                == other.together.map(|together| together.root)
             && self.home() == other.home()
             && self.wish.name == other.wish.name
     }
@@ -210,17 +210,15 @@ impl<'v> JointReservation<'v> {
 
     /// Returns true if a site is being asked to extend its part, or will be.
     pub fn is_extending(&self, now: Timestamp) -> bool {
-        let extends = |part: &SharedReservation| {
-            matches!(part.stage, SharedStage::Extending { .. }) && part.is_kept(now)
-        };
         let Some((_, leader)) = self.leader(now) else {
             return false;
         };
-        let lags = |part: &SharedReservation| {
+        self.kept(now).any(|(_, part)| {
+            let extends = matches!(part.stage, SharedStage::Extending { .. }) && part.is_kept(now);
             let settled = leader.extension % 2 == 0 && part.extension >= leader.extension;
-            part.wish.length != leader.wish.length && !settled
-        };
-        self.kept(now).any(|(_, part)| extends(part) || lags(part))
+            let lags = part.wish.length != leader.wish.length && !settled;
+            extends || lags
+        })
     }
 }
 
@@ -294,17 +292,22 @@ impl<'p, 'v> Others<'p, 'v> {
         if let Some(why) = ended {
             return self.after(why);
         }
-        let whole = self.others.len() + 1 == self.part.wish.parts.len();
-        let all = |stage: &SharedStage| {
-            whole
-                && self.part.stage == *stage
-                && self.others.iter().all(|(_, other)| other.stage == *stage)
-        };
         match self.part.accord() {
-            JointState::Looking if all(&SharedStage::Granted) => self.settle(JointState::Agreed),
-            JointState::Agreed if all(&SharedStage::Confirmed) => self.settle(JointState::Kept),
+            JointState::Looking if self.is_all_at(&SharedStage::Granted) => {
+                self.settle(JointState::Agreed)
+            }
+            JointState::Agreed if self.is_all_at(&SharedStage::Confirmed) => {
+                self.settle(JointState::Kept)
+            }
             _ => None,
         }
+    }
+
+    /// Whether all parts are there, at this stage.
+    fn is_all_at(&self, stage: &SharedStage) -> bool {
+        self.others.len() + 1 == self.part.wish.parts.len()
+            && self.part.stage == *stage
+            && self.others.iter().all(|(_, other)| other.stage == *stage)
     }
 
     /// Reacts to a part that has ended: perhaps all sites can reserve later.
@@ -403,11 +406,10 @@ fn joins<'v>(
     let together = root.together.filter(|it| it.root == root.serial)?;
     let resources = root.wish.parts.get(&own.site)?;
     let is_root = root.home() == Some(&home.site) && home.site != own.site;
-    let joined = || own.shared.iter().any(|part| part.is_with(root));
     if !is_root
         || root.stage != SharedStage::Granted
         || root.accord() != JointState::Looking
-        || joined()
+        || own.shared.iter().any(|part| part.is_with(root))
     {
         return None;
     }
@@ -436,11 +438,6 @@ fn joins<'v>(
 /// Returns the events of a step, if it still fits.
 pub(super) fn stepped(record: &SiteRecord, step: JointStep) -> Vec<SiteHappening> {
     let next = Serial(record.last_shared.0 + 1);
-    let live = |serial: Serial| {
-        record
-            .shared_with(serial)
-            .filter(|part| part.end().is_none())
-    };
     let wanted =
         |wish: SharedTerms, by: KeyName, together: JointPart| SiteHappening::SharedWanted {
             serial: next,
@@ -451,7 +448,7 @@ pub(super) fn stepped(record: &SiteRecord, step: JointStep) -> Vec<SiteHappening
     match step {
         JointStep::Join { wish, root, by } => vec![wanted(*wish, by, JointPart::new(root, 0))],
         JointStep::Again { serial, from } => {
-            let Some(part) = live(serial) else {
+            let Some(part) = live_part(record, serial) else {
                 return Vec::new();
             };
             let tries = part.together.map_or(0, |together| together.tries) + 1;
@@ -469,11 +466,11 @@ pub(super) fn stepped(record: &SiteRecord, step: JointStep) -> Vec<SiteHappening
                 again,
             ]
         }
-        JointStep::Settle { serial, accord } => live(serial)
+        JointStep::Settle { serial, accord } => live_part(record, serial)
             .map(|_| SiteHappening::SharedSettled { serial, accord })
             .into_iter()
             .collect(),
-        JointStep::Leave { serial, why } => live(serial)
+        JointStep::Leave { serial, why } => live_part(record, serial)
             .map(|_| SiteHappening::SharedLeft { serial, why })
             .into_iter()
             .collect(),
@@ -483,7 +480,7 @@ pub(super) fn stepped(record: &SiteRecord, step: JointStep) -> Vec<SiteHappening
             number,
             by,
         } => {
-            let can = live(serial).filter(|part| part.stage == SharedStage::Confirmed);
+            let can = live_part(record, serial).filter(|part| part.stage == SharedStage::Confirmed);
             let what = SiteHappening::SharedExtensionWanted {
                 serial,
                 length,
@@ -502,7 +499,16 @@ pub(super) fn stepped(record: &SiteRecord, step: JointStep) -> Vec<SiteHappening
                 allowed,
                 by,
             };
-            live(serial).map(|_| what).into_iter().collect()
+            live_part(record, serial)
+                .map(|_| what)
+                .into_iter()
+                .collect()
         }
     }
+}
+
+fn live_part(record: &SiteRecord, serial: Serial) -> Option<&SharedReservation> {
+    record
+        .shared_with(serial)
+        .filter(|part| part.end().is_none())
 }

@@ -235,8 +235,8 @@ impl SharedReservation {
 
     /// Applies the answer to its call.
     fn answered(&mut self, outcome: ReservationOutcome) {
-        let lost = || SharedStage::Ended(SharedEnd::Lost);
-        self.stage = match (std::mem::replace(&mut self.stage, lost()), outcome) {
+        let before = std::mem::replace(&mut self.stage, SharedStage::Ended(SharedEnd::Lost));
+        self.stage = match (before, outcome) {
             (SharedStage::Asked, ReservationOutcome::Granted { start }) => {
                 self.granted = Some(start);
                 if self.wish.window.contains(start) {
@@ -270,7 +270,9 @@ impl SharedReservation {
                 SharedStage::Confirmed
             }
             (SharedStage::Releasing(why) | SharedStage::Ended(why), _) => SharedStage::Ended(why),
-            (_, ReservationOutcome::Lost { .. } | ReservationOutcome::Refused { .. }) => lost(),
+            (_, ReservationOutcome::Lost { .. } | ReservationOutcome::Refused { .. }) => {
+                SharedStage::Ended(SharedEnd::Lost)
+            }
             (stage, _) => stage,
         };
     }
@@ -479,13 +481,6 @@ pub(super) fn looked_at(
 
 /// Applies an event of a shared reservation; others change nothing.
 pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestamp) {
-    let of = |record: &mut SiteRecord, serial: &Serial, change: &dyn Fn(&mut SharedReservation)| {
-        record
-            .shared
-            .iter_mut()
-            .filter(|shared| shared.serial == *serial)
-            .for_each(change);
-    };
     match what {
         SiteHappening::SharedWanted {
             serial,
@@ -512,7 +507,7 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestam
             number,
             ..
         } => {
-            of(record, serial, &|shared| {
+            change_shared(record, *serial, &|shared| {
                 shared.stage = SharedStage::Extending { length: *length };
                 shared.extension = *number;
             });
@@ -520,44 +515,58 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestam
         SiteHappening::SharedAllowed {
             serial, allowed, ..
         } => {
-            of(record, serial, &|shared| {
+            change_shared(record, *serial, &|shared| {
                 shared.wish.allowed.clone_from(allowed)
             });
         }
-        SiteHappening::SharedSettled { serial, accord } => of(record, serial, &|shared| {
-            shared.together = shared.together.map(|it| JointPart {
-                accord: *accord,
-                ..it
-            });
-        }),
+        SiteHappening::SharedSettled { serial, accord } => {
+            change_shared(record, *serial, &|shared| {
+                shared.together = shared.together.map(|it| JointPart {
+                    accord: *accord,
+                    ..it
+                });
+            })
+        }
         SiteHappening::SharedLeft { serial, why } => {
-            of(record, serial, &|shared| {
+            change_shared(record, *serial, &|shared| {
                 shared.stage = SharedStage::Releasing(why.clone())
             });
         }
-        SiteHappening::SharedCancelled { serial, by } => of(record, serial, &|shared| {
-            shared.stage = SharedStage::Releasing(SharedEnd::Cancelled { by: by.clone() });
-        }),
-        SiteHappening::SharedAnswered { serial, outcome } => {
-            of(record, serial, &|shared| shared.answered(*outcome));
+        SiteHappening::SharedCancelled { serial, by } => {
+            change_shared(record, *serial, &|shared| {
+                shared.stage = SharedStage::Releasing(SharedEnd::Cancelled { by: by.clone() });
+            })
         }
-        SiteHappening::SharedUsed { serial } => of(record, serial, &|shared| shared.used = true),
-        SiteHappening::SharedUnused { serial } => of(record, serial, &|shared| {
+        SiteHappening::SharedAnswered { serial, outcome } => {
+            change_shared(record, *serial, &|shared| shared.answered(*outcome));
+        }
+        SiteHappening::SharedUsed { serial } => {
+            change_shared(record, *serial, &|shared| shared.used = true)
+        }
+        SiteHappening::SharedUnused { serial } => change_shared(record, *serial, &|shared| {
             shared.stage = SharedStage::Releasing(SharedEnd::NoShow);
         }),
         // The next call asks for what it should have.
-        SiteHappening::SharedChanged { serial } => of(record, serial, &|shared| {
+        SiteHappening::SharedChanged { serial } => change_shared(record, *serial, &|shared| {
             shared.stage = SharedStage::Extending {
                 length: shared.wish.length,
             };
         }),
         SiteHappening::SharedLost { serial } => {
-            of(record, serial, &|shared| {
+            change_shared(record, *serial, &|shared| {
                 shared.stage = SharedStage::Ended(SharedEnd::Lost)
             });
         }
         _ => {}
     }
+}
+
+fn change_shared(record: &mut SiteRecord, serial: Serial, change: &dyn Fn(&mut SharedReservation)) {
+    record
+        .shared
+        .iter_mut()
+        .filter(|shared| shared.serial == serial)
+        .for_each(change);
 }
 
 /// Makes room by dropping reservations that have ended: of the same name at once, of others when

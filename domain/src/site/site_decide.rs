@@ -459,15 +459,14 @@ impl SiteDecider<'_> {
         let lost = happened
             .iter()
             .filter_map(|what| shared_reservation::lost_by(self.record, what, self.now));
-        let of = |shared: &SharedReservation| {
-            let name = &shared.wish.name;
-            let by = &shared.by;
-            format!(
-                "{name} of {by}, {} processors",
-                shared.wish.resources.processors
-            )
-        };
-        let details: Vec<Arc<str>> = lost.map(|shared| of(shared).into()).collect();
+        let details: Vec<Arc<str>> = lost
+            .map(|shared: &SharedReservation| {
+                let name = &shared.wish.name;
+                let by = &shared.by;
+                let processors = shared.wish.resources.processors;
+                format!("{name} of {by}, {processors} processors").into()
+            })
+            .collect();
         if let Some(first) = details.first().filter(|_| !bug(Bug::LoseInSilence)) {
             let site = &self.record.site;
             let more = match details.len() - 1 {
@@ -492,27 +491,20 @@ impl SiteDecider<'_> {
 
     fn operate(&self, what: Operation, by: KeyName) -> Result<SiteHappening, SiteRejection> {
         let operator = &self.record.operator;
-        let unless = |already: bool, event: SiteHappening| {
-            if already {
-                Err(SiteRejection::AlreadySo)
-            } else {
-                Ok(event)
-            }
-        };
         match what {
-            Operation::Drain => unless(
+            Operation::Drain => happen_unless(
                 operator.draining.is_some(),
                 SiteHappening::DrainOrdered { by },
             ),
-            Operation::Undrain => unless(
+            Operation::Undrain => happen_unless(
                 operator.draining.is_none(),
                 SiteHappening::DrainLifted { by },
             ),
-            Operation::Freeze => unless(
+            Operation::Freeze => happen_unless(
                 operator.frozen.is_some(),
                 SiteHappening::FreezeOrdered { by },
             ),
-            Operation::Thaw => unless(
+            Operation::Thaw => happen_unless(
                 operator.frozen.is_none(),
                 SiteHappening::FreezeLifted { by },
             ),
@@ -538,7 +530,7 @@ impl SiteDecider<'_> {
             Operation::Force { usable, until } => (self.now < until)
                 .then_some(SiteHappening::VerdictForced { usable, until, by })
                 .ok_or(SiteRejection::Past),
-            Operation::Unforce => unless(
+            Operation::Unforce => happen_unless(
                 operator.forced.is_none(),
                 SiteHappening::VerdictReleased { by },
             ),
@@ -569,5 +561,14 @@ impl SiteDecider<'_> {
             return Err(SiteRejection::TooManyWindows);
         }
         Ok(())
+    }
+}
+
+/// What happens, unless it is so already.
+fn happen_unless(already: bool, event: SiteHappening) -> Result<SiteHappening, SiteRejection> {
+    if already {
+        Err(SiteRejection::AlreadySo)
+    } else {
+        Ok(event)
     }
 }

@@ -77,10 +77,11 @@ pub fn decide(
 /// Returns the time when an unneeded copy is stopped, deleted or given up; `None` while it is
 /// needed, or while something else has to happen first.
 pub(super) fn expires_at(record: &CopyRecord, parameters: &CopyParameters) -> Option<Timestamp> {
-    let needed = |phase: &CopyPhase| matches!(phase, CopyPhase::Ready { .. });
     let since = match record.usage {
         Usage::Unneeded { since } => since,
-        _ if bug(Bug::DeleteNeeded) && needed(&record.phase) => Timestamp(0),
+        _ if bug(Bug::DeleteNeeded) && matches!(record.phase, CopyPhase::Ready { .. }) => {
+            Timestamp(0)
+        }
         _ => return None,
     };
     let keep = match &record.phase {

@@ -118,10 +118,9 @@ impl RateSums {
 
     fn decayed(self, half_life: DurationMs, now: Timestamp) -> Self {
         let left = share_left(now.since(self.at), half_life);
-        let part = |sum: u128| sum * left / 1_000_000;
         Self {
-            bytes: part(self.bytes),
-            ms: part(self.ms),
+            bytes: self.bytes * left / 1_000_000,
+            ms: self.ms * left / 1_000_000,
             at: now,
             ..self
         }

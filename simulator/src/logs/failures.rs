@@ -217,20 +217,16 @@ struct FailureColumns {
 impl FailureColumns {
     /// Finds the columns. The error is the name of the missing column.
     fn named(names: &ByteRecord) -> Result<Self, &'static str> {
-        let find = |name: &'static str| {
-            let place = names.iter().position(|found| found == name.as_bytes());
-            place.map(|place| FailureColumn(place, name)).ok_or(name)
-        };
         let mut causes = [(FailureColumn(0, ""), FailureCause::NotRecorded); 6];
         for (cause, (name, meaning)) in causes.iter_mut().zip(CAUSES) {
-            *cause = (find(name)?, meaning);
+            *cause = (find_column(names, name)?, meaning);
         }
         Ok(Self {
             count: names.len(),
-            system: find(SYSTEM)?,
-            node: find(NODE)?,
-            started: find(STARTED)?,
-            repaired: find(REPAIRED)?,
+            system: find_column(names, SYSTEM)?,
+            node: find_column(names, NODE)?,
+            started: find_column(names, STARTED)?,
+            repaired: find_column(names, REPAIRED)?,
             causes,
         })
     }
@@ -271,15 +267,22 @@ impl FailureColumns {
     }
 }
 
+/// The error is the name of the column missing.
+fn find_column(names: &ByteRecord, name: &'static str) -> Result<FailureColumn, &'static str> {
+    let place = names.iter().position(|found| found == name.as_bytes());
+    place.map(|place| FailureColumn(place, name)).ok_or(name)
+}
+
 fn text(row: &ByteRecord, column: FailureColumn) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(row.get(column.0).unwrap_or_default())
 }
 
 fn number(row: &ByteRecord, column: FailureColumn) -> Result<u32, LineFault> {
     let text = text(row, column);
-    let detail = || format!("{} {text:?}", column.1);
-    text.parse()
-        .map_err(|_| LineFault::new(ComplaintKind::NotANumber, detail()))
+    text.parse().map_err(|_| {
+        let detail = format!("{} {text:?}", column.1);
+        LineFault::new(ComplaintKind::NotANumber, detail)
+    })
 }
 
 fn date(row: &ByteRecord, column: FailureColumn) -> Result<Timestamp, LineFault> {
@@ -287,6 +290,8 @@ fn date(row: &ByteRecord, column: FailureColumn) -> Result<Timestamp, LineFault>
     if text.is_empty() {
         return Err(LineFault::new(ComplaintKind::UnknownTime, column.1));
     }
-    let detail = || format!("{} {text:?}", column.1);
-    wall_clock::parse(&text).ok_or_else(|| LineFault::new(ComplaintKind::NotADate, detail()))
+    wall_clock::parse(&text).ok_or_else(|| {
+        let detail = format!("{} {text:?}", column.1);
+        LineFault::new(ComplaintKind::NotADate, detail)
+    })
 }

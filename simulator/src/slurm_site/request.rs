@@ -93,6 +93,11 @@ impl<'r> RequestReader<'r> {
         let lines: Option<Vec<&str>> = (0..lines).map(|_| self.line()).collect();
         Some(lines?.join("\n"))
     }
+
+    /// The value after a line that ends with how many lines it has.
+    fn value_after(&mut self, line: &str) -> Option<String> {
+        self.value(line.rsplit(' ').next()?.parse().ok()?)
+    }
 }
 
 impl SlurmRequest {
@@ -176,30 +181,30 @@ fn gate(
 }
 
 fn verb(words: &[&str], input: RequestReader<'_>) -> Option<Verb> {
-    let tag = || words.get(1)?.parse().ok();
     Some(match *words.first()? {
         "describe" => Verb::Describe,
-        "status" => {
-            let says = |word| words.contains(&word);
-            Verb::Status(
-                tags(input)?,
-                StatusQuery {
-                    queue: says("queue"),
-                    load: says("load"),
-                },
-            )
-        }
-        "submit" => Verb::Submit(Box::new(order(tag()?, words.get(5..)?, input)?)),
-        "find" => Verb::Find(tag()?),
-        "gate" if words.get(2) == Some(&"void") => Verb::Gate(tag()?, GateDecision::Void),
-        "gate" => Verb::Gate(tag()?, GateDecision::Go(go(input)?)),
-        "cancel" => Verb::Cancel(tag()?),
-        "withdraw" => Verb::Withdraw(tag()?, words.get(2)?.parse().ok()?),
-        "remove" => Verb::Remove(tag()?),
+        "status" => Verb::Status(
+            tags(input)?,
+            StatusQuery {
+                queue: words.contains(&"queue"),
+                load: words.contains(&"load"),
+            },
+        ),
+        "submit" => Verb::Submit(Box::new(order(tag_in(words)?, words.get(5..)?, input)?)),
+        "find" => Verb::Find(tag_in(words)?),
+        "gate" if words.get(2) == Some(&"void") => Verb::Gate(tag_in(words)?, GateDecision::Void),
+        "gate" => Verb::Gate(tag_in(words)?, GateDecision::Go(go(input)?)),
+        "cancel" => Verb::Cancel(tag_in(words)?),
+        "withdraw" => Verb::Withdraw(tag_in(words)?, words.get(2)?.parse().ok()?),
+        "remove" => Verb::Remove(tag_in(words)?),
         "list" => Verb::List,
         "accounts" => Verb::Accounts,
         _ => return None,
     })
+}
+
+fn tag_in(words: &[&str]) -> Option<AttemptTag> {
+    words.get(1)?.parse().ok()
 }
 
 fn tags(mut input: RequestReader<'_>) -> Option<Vec<AttemptTag>> {
@@ -253,14 +258,13 @@ fn parameters(tag: AttemptTag, mut params: RequestReader<'_>) -> Option<SubmitRe
     let mut wall_time = DurationMs::ZERO;
     loop {
         let (key, rest) = params.line()?.split_once(' ')?;
-        let mut value = || params.value(rest.rsplit(' ').next()?.parse().ok()?);
         match key {
             "hold_s" => hold_max = DurationMs::from_secs(rest.parse().ok()?),
             "wall_s" => wall_time = DurationMs::from_secs(rest.parse().ok()?),
             "hosts" => lists_hosts = true,
-            "exe" => executable = value()?,
-            "arg" => arguments.push(Arc::from(value()?)),
-            "dir" | "setup" | "env" => drop(value()?),
+            "exe" => executable = params.value_after(rest)?,
+            "arg" => arguments.push(Arc::from(params.value_after(rest)?)),
+            "dir" | "setup" | "env" => drop(params.value_after(rest)?),
             "end" => break,
             _ => {}
         }
@@ -312,14 +316,12 @@ fn go(mut input: RequestReader<'_>) -> Option<Go> {
             None => {}
         }
     }
-    let field = |name| fields.get(name).copied();
-    let small = |name| u32::try_from(field(name)?).ok();
     Some(Go {
-        round: Round(small("round")?),
-        epoch: Epoch(field("epoch")?),
-        start_at: Timestamp(field("start_at")?),
-        start_by: Timestamp(field("start_by_ms")?),
-        rank: ComponentIndex(small("rank")?),
+        round: Round(u32::try_from(*fields.get("round")?).ok()?),
+        epoch: Epoch(*fields.get("epoch")?),
+        start_at: Timestamp(*fields.get("start_at")?),
+        start_by: Timestamp(*fields.get("start_by_ms")?),
+        rank: ComponentIndex(u32::try_from(*fields.get("rank")?).ok()?),
         peers,
     })
 }

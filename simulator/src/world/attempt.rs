@@ -43,17 +43,10 @@ impl SimulatedPayload {
             .get(1)
             .filter(|_| words.first().is_some_and(|word| &**word == "-c"));
         let exits = script.and_then(|script| script.strip_prefix("exit ")?.parse().ok());
-        let number = |at: usize| {
-            order
-                .program
-                .arguments
-                .get(at)
-                .and_then(|word| word.parse().ok())
-        };
-        let run_time = DurationMs(number(0).unwrap_or(1_000));
-        let code = number(1).and_then(|code: u64| i32::try_from(code).ok());
+        let run_time = DurationMs(number_at(order, 0).unwrap_or(1_000));
+        let code = number_at(order, 1).and_then(|code| i32::try_from(code).ok());
         let code = code.or(exits).unwrap_or(0);
-        let slowdown_per_mille = number(2).unwrap_or(0);
+        let slowdown_per_mille = number_at(order, 2).unwrap_or(0);
         let missing = matches!(&order.program.executable,
             Executable::AtSite(path) if &**path == MISSING_PROGRAM);
         Self {
@@ -80,6 +73,10 @@ impl SimulatedPayload {
                 .saturating_add(u64::try_from(extra).unwrap_or(u64::MAX)),
         )
     }
+}
+
+fn number_at(order: &SubmitRequest, at: usize) -> Option<u64> {
+    order.program.arguments.get(at)?.parse().ok()
 }
 
 /// The distribution of a job over the grid.
@@ -224,7 +221,6 @@ impl Attempt {
 
     /// Returns what the site observes of it.
     pub(super) fn observe(&self) -> Observation {
-        let host = || self.host.clone();
         match &self.stage {
             AttemptStage::Queued | AttemptStage::Starting if bug(Bug::DropTag) => {
                 Observation::Absent
@@ -232,12 +228,12 @@ impl Attempt {
             AttemptStage::Queued => Observation::Queued(InQueue::default()),
             AttemptStage::Starting => Observation::Starting,
             AttemptStage::AtGate { since, held_at } => Observation::Ready(AtGate {
-                host: host(),
+                host: self.host.clone(),
                 since: *since,
                 held_at: *held_at,
             }),
             AttemptStage::Running { since } => Observation::Begun(PayloadBegin {
-                host: host(),
+                host: self.host.clone(),
                 at: *since,
             }),
             AttemptStage::Exited(exit) => Observation::Exited(exit.clone()),

@@ -9,7 +9,7 @@ use cospan_domain::planted_bugs::{Bug, bug};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, DurationUs};
 use cospan_sites::port::{
-    Capabilities, ExitCause, FoundAttempt, GateDecision, GateState, Go, PayloadExit, Peer,
+    Capabilities, ExitCause, FoundAttempt, GateDecision, GateState, Go, PayloadExit,
     SiteDescription, SiteError, SiteStatus, SubmitRequest, Submitted, TagLookup,
 };
 use cospan_sites::wrapper::state_files::MISSING;
@@ -28,8 +28,11 @@ fn labels_of(name: &SiteName) -> Labels {
     } else {
         "south"
     };
-    let label = |key: &str, value: &str| (key.into(), [value.into()].into());
-    [label("place", name.as_str()), label("half", half)].into()
+    [
+        ("place".into(), [name.as_str().into()].into()),
+        ("half".into(), [half.into()].into()),
+    ]
+    .into()
 }
 
 impl World {
@@ -143,19 +146,17 @@ impl World {
     /// Looks for submissions under a tag. The first is the one that has the directory.
     pub fn find_by_tag(&self, site: SiteIndex, tag: AttemptTag) -> TagLookup {
         let cluster = &self.sites[site.0];
-        let shown = |tag| {
-            let then = cluster.ailments.stale.as_ref();
-            then.is_none_or(|then| then.attempts.contains_key(tag))
-        };
+        let then = cluster.ailments.stale.as_ref();
+        let is_shown = then.is_none_or(|then| then.attempts.contains_key(&tag));
         let found = cluster
             .attempts
             .get(&tag)
-            .filter(|_| shown(&tag))
+            .filter(|_| is_shown)
             .map(|attempt| FoundAttempt {
                 lrm_id: attempt.lrm_id(&cluster.name),
                 submitted_at: attempt.submitted_at,
             });
-        let doubles = cluster.found_doubles(tag).filter(|_| shown(&tag));
+        let doubles = cluster.found_doubles(tag).filter(|_| is_shown);
         if bug(Bug::DropTag) {
             return TagLookup { found: Vec::new() };
         }
@@ -226,19 +227,17 @@ impl World {
 
     /// Returns true if another gate of its round is still to be decided.
     pub fn awaits_gates(&self, tag: AttemptTag, go: &Go) -> bool {
-        let undecided = |(component, peer): (ComponentIndex, &Peer)| {
+        let mut parts = (0..).map(ComponentIndex).zip(&go.peers);
+        parts.any(|(component, peer)| {
             let tag = AttemptTag {
                 component,
                 attempt: peer.attempt,
                 ..tag
             };
-            let site = self.index_of(&peer.site)?;
-            Some(self.sites[site.0].attempts.get(&tag)?.decision.is_none())
-        };
-        (0..)
-            .map(ComponentIndex)
-            .zip(&go.peers)
-            .any(|part| undecided(part).unwrap_or(false))
+            let site = self.index_of(&peer.site);
+            let attempt = site.and_then(|site| self.sites[site.0].attempts.get(&tag));
+            attempt.is_some_and(|attempt| attempt.decision.is_none())
+        })
     }
 
     /// Returns the number of sites of a job, and the quality of the links between them.

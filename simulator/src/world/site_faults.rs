@@ -354,20 +354,19 @@ impl World {
     /// Lets the batch system start jobs again. Attempts that start at once were delayed by the
     /// fault, which is counted.
     fn resume(&mut self, site: SiteIndex) {
-        let queued = |world: &Self| {
-            let attempts = world.sites[site.0].attempts.iter();
-            let queued = attempts.filter(|(_, attempt)| attempt.stage == AttemptStage::Queued);
-            queued
-                .map(|(tag, _)| *tag)
-                .collect::<BTreeSet<AttemptTag>>()
-        };
-        let waited = queued(self);
+        let waited = self.queued_at(site);
         self.sites[site.0].batch.resume();
         self.schedule(site);
-        let wait_on = queued(self);
+        let wait_on = self.queued_at(site);
         waited
             .difference(&wait_on)
             .for_each(|_| count(&mut self.struck, FaultKind::Drained, "queued"));
+    }
+
+    fn queued_at(&self, site: SiteIndex) -> BTreeSet<AttemptTag> {
+        let attempts = self.sites[site.0].attempts.iter();
+        let queued = attempts.filter(|(_, attempt)| attempt.stage == AttemptStage::Queued);
+        queued.map(|(tag, _)| *tag).collect()
     }
 
     /// Changes a link. The transfers under way are affected if its bandwidth changes.
@@ -458,15 +457,14 @@ impl World {
 
     fn set_stale(&mut self, site: SiteIndex, stale: bool) {
         let cluster = &self.sites[site.0];
-        let shown = || ShownSite {
+        let shown = stale.then(|| ShownSite {
             idle: cluster.idle(self.now),
             attempts: cluster
                 .attempts
                 .keys()
                 .map(|tag| (*tag, cluster.observe(*tag)))
                 .collect(),
-        };
-        let shown = stale.then(shown);
+        });
         let ailments = &mut self.sites[site.0].ailments;
         ailments.stale = shown;
         ailments

@@ -33,6 +33,9 @@ const QUEUE: &str = "queue {number}|{state}|{reason}|{processors}|{submitted}|{s
 |{root}|{tag}|{tag}
 ";
 
+/// What a wrapper writes when its payload begins.
+const BEGUN: &str = "pid 13\nstart 35\n";
+
 /// Time that Slurm remembers a job that is over.
 const REMEMBERED_MS: u64 = 300_000;
 
@@ -256,30 +259,28 @@ impl World {
             let _ = writeln!(said, "d 0.000 spool/{tag}");
         }
         let mut files: Vec<(&str, Timestamp, String)> = Vec::new();
-        let ready = |host: &str| format!("host {host}\npid 12\nstart 34\nboot b\njob {job}\n");
-        let begun = || "pid 13\nstart 35\n".to_owned();
         match seen {
             Observation::Ready(at_gate) => {
-                files.push(("ready", at_gate.since, ready(&at_gate.host)));
+                files.push(("ready", at_gate.since, ready_text(&at_gate.host, job)));
                 // Decided, and not yet seen by its wrapper.
                 let decision = attempt.and_then(|attempt| attempt.decision);
                 let verdict = decision.map(|(state, _)| word_of(state).to_owned());
                 files.extend(verdict.map(|verdict| ("decision", at_gate.since, verdict)));
             }
             Observation::Begun(it) => {
-                files.push(("ready", it.at, ready(&it.host)));
+                files.push(("ready", it.at, ready_text(&it.host, job)));
                 files.push(("decision", it.at, "go\n".to_owned()));
-                files.push(("begun", it.at, begun()));
+                files.push(("begun", it.at, BEGUN.to_owned()));
             }
             Observation::Exited(PayloadExit {
                 cause,
                 began_at,
                 ended_at,
             }) => {
-                files.push(("ready", *began_at, ready("n")));
+                files.push(("ready", *began_at, ready_text("n", job)));
                 files.push(("decision", *began_at, "go\n".to_owned()));
                 if !matches!(cause, ExitCause::CouldNotStart(_) | ExitCause::TooLate) {
-                    files.push(("begun", *began_at, begun()));
+                    files.push(("begun", *began_at, BEGUN.to_owned()));
                 }
                 files.push((
                     "exit",
@@ -289,9 +290,9 @@ impl World {
             }
             Observation::Void => files.push(("decision", self.now, "void\n".to_owned())),
             Observation::Vanished { began: true, .. } => {
-                files.push(("ready", self.now, ready("n")));
+                files.push(("ready", self.now, ready_text("n", job)));
                 files.push(("decision", self.now, "go\n".to_owned()));
-                files.push(("begun", self.now, begun()));
+                files.push(("begun", self.now, BEGUN.to_owned()));
             }
             _ => return,
         }
@@ -309,6 +310,11 @@ impl World {
             }
         }
     }
+}
+
+/// As a wrapper says that it is at its gate.
+fn ready_text(host: &str, job: u64) -> String {
+    format!("host {host}\npid 12\nstart 34\nboot b\njob {job}\n")
 }
 
 /// Returns the reason: the head of the queue waits for processors, all others for their turn.

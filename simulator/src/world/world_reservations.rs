@@ -131,9 +131,10 @@ impl SimulatedCluster {
 
     /// Returns the processors that are neither used nor reserved for `length` from now.
     pub(super) fn free_for(&self, length: DurationMs, now: Timestamp) -> u32 {
-        let free = |book: Book| book.timeline().least_free(Span::new(now, now + length));
-        self.booked(now)
-            .map_or(0, |book| free(book).whole_processors())
+        let span = Span::new(now, now + length);
+        self.booked(now).map_or(0, |book| {
+            book.timeline().least_free(span).whole_processors()
+        })
     }
 
     /// Lists what runs outside of reservations, and what is down, each with its end.
@@ -232,7 +233,6 @@ impl SimulatedCluster {
         now: Timestamp,
     ) -> Result<(), SiteError> {
         self.book(now)?;
-        let full = |why: &str| Err(SiteError::SiteFull(why.into()));
         if !tag.serves(order.tag.instance, order.tag.job) {
             return Err(SiteError::Refused(format!(
                 "reservation {tag} is another's"
@@ -243,21 +243,25 @@ impl SimulatedCluster {
             .as_ref()
             .and_then(|leases| leases.kept.get(&tag));
         let Some(lease) = lease else {
-            return full("its reservation has ended");
+            return refuse_as_full("its reservation has ended");
         };
         let left = lease
             .amounts
             .whole_processors()
             .saturating_sub(self.used_of(tag));
         match () {
-            () if now < lease.span.from => full("its reservation has not begun"),
+            () if now < lease.span.from => refuse_as_full("its reservation has not begun"),
             () if now + order.wall_time > lease.span.to => {
-                full("too little is left of its reservation")
+                refuse_as_full("too little is left of its reservation")
             }
-            () if left < order.resources.processors => full("its reservation is in use"),
+            () if left < order.resources.processors => refuse_as_full("its reservation is in use"),
             () => Ok(()),
         }
     }
+}
+
+fn refuse_as_full(why: &str) -> Result<(), SiteError> {
+    Err(SiteError::SiteFull(why.into()))
 }
 
 fn is_over(lease: &Reservation, now: Timestamp) -> bool {

@@ -366,10 +366,10 @@ impl SimulatedCluster {
                 attempt.forgotten_until = now + STARTED_AGAIN;
             }
         }
-        let lost = |(_, attempt): &(&AttemptTag, &Attempt)| {
-            attempt.submitted_at > since && attempt.is_live()
-        };
-        let lost: Vec<(AttemptTag, LrmJobId, &'static str)> = (self.attempts.iter().filter(lost))
+        let lost: Vec<(AttemptTag, LrmJobId, &'static str)> = self
+            .attempts
+            .iter()
+            .filter(|(_, attempt)| attempt.submitted_at > since && attempt.is_live())
             .map(|(tag, attempt)| (*tag, attempt.lrm, attempt.step()))
             .collect();
         let mut gone = Vec::new();

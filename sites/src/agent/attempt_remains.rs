@@ -55,13 +55,15 @@ pub(crate) fn read(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTime) -> Le
             (tag, name)
         });
     }
-    let spooled = |line: &str| line.split_once(" spool/")?.1.parse().ok();
     LeftAttempts {
         evidence: left
             .into_iter()
             .map(|(tag, files)| (tag, evidence(tag, files, seal)))
             .collect(),
-        spooled: answer.all("d").filter_map(spooled).collect(),
+        spooled: answer
+            .all("d")
+            .filter_map(|line| line.split_once(" spool/")?.1.parse().ok())
+            .collect(),
     }
 }
 

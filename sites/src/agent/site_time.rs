@@ -51,9 +51,8 @@ impl ClockReading {
     fn of(answer: &AgentAnswer) -> Option<Self> {
         let clock = answer.last("clock").and_then(seconds_to_timestamp)?;
         let mut words = answer.last("uptime")?.split(' ');
-        let mut up = || words.next().and_then(seconds_to_timestamp);
-        let before = up()?;
-        let up = up()?;
+        let before = words.next().and_then(seconds_to_timestamp)?;
+        let up = words.next().and_then(seconds_to_timestamp)?;
         let boot = words.next()?.to_owned();
         (up.since(before).0 <= READ_MS).then_some(Self { clock, up, boot })
     }

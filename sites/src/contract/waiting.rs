@@ -48,21 +48,22 @@ pub async fn what_is_cancelled_while_it_waits_never_starts(fixture: &impl SiteFi
     if waits(&*site, tag(2)).await {
         site.cancel(tag(2), None).await.unwrap();
     }
-    let never = |seen: &Observation| {
-        matches!(
-            seen,
-            Observation::Absent
-                | Observation::Void
-                | Observation::Ended { began: false, .. }
-                | Observation::Vanished { began: false, .. }
-        )
-    };
-    await_seen(&*site, tag(2), never).await;
+    await_seen(&*site, tag(2), has_never_begun).await;
     site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
     await_idle(&*site, total).await;
     assert_ne!(site.decide_gate(tag(2), &go()).await, Ok(GateState::Opened));
     let seen = await_seen(&*site, tag(2), |_| true).await;
-    assert!(never(&seen), "{seen:?}");
+    assert!(has_never_begun(&seen), "{seen:?}");
+}
+
+fn has_never_begun(seen: &Observation) -> bool {
+    matches!(
+        seen,
+        Observation::Absent
+            | Observation::Void
+            | Observation::Ended { began: false, .. }
+            | Observation::Vanished { began: false, .. }
+    )
 }
 
 /// Nothing is left that could say how it ended.
@@ -72,20 +73,21 @@ pub async fn what_vanishes_is_over_and_no_success(fixture: &impl SiteFixture) {
     start(&*site, &order(tag(1), script("sleep 600"))).await;
     await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
     fixture.lose(tag(1));
-    let over = |seen: &Observation| {
-        matches!(
-            seen,
-            Observation::Ended { began: true, .. } | Observation::Vanished { began: true, .. }
-        )
-    };
-    await_seen(&*site, tag(1), over).await;
+    await_seen(&*site, tag(1), is_over).await;
     await_idle(&*site, total).await;
     assert_eq!(
         run(&*site, &order(tag(2), script("exit 0"))).await,
         ExitCause::Code(0)
     );
     // An adapter that is new here waits for what may still be reported.
-    await_seen(&*fixture.reopened(), tag(1), over).await;
+    await_seen(&*fixture.reopened(), tag(1), is_over).await;
+}
+
+fn is_over(seen: &Observation) -> bool {
+    matches!(
+        seen,
+        Observation::Ended { began: true, .. } | Observation::Vanished { began: true, .. }
+    )
 }
 
 /// It went on meanwhile.

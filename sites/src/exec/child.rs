@@ -133,7 +133,6 @@ impl Exec for ChildExec {
             };
             Ok::<_, io::Error>((status, kept))
         };
-        let perhaps = |why: String| Err(ExecError::PerhapsDone(why));
         match tokio::time::timeout(command.deadline, attended).await {
             Ok(Ok((status, (stdout, stderr)))) => match ended(status) {
                 Some(ended) => Ok(CommandOutput {
@@ -141,10 +140,15 @@ impl Exec for ChildExec {
                     stdout,
                     stderr,
                 }),
-                None => perhaps(format!("it ended in an unknown way: {status}")),
+                None => Err(ExecError::PerhapsDone(format!(
+                    "it ended in an unknown way: {status}"
+                ))),
             },
-            Ok(Err(error)) => perhaps(error.to_string()),
-            Err(_) => perhaps(format!("no answer within {:?}", command.deadline)),
+            Ok(Err(error)) => Err(ExecError::PerhapsDone(error.to_string())),
+            Err(_) => Err(ExecError::PerhapsDone(format!(
+                "no answer within {:?}",
+                command.deadline
+            ))),
         }
     }
 }

@@ -72,13 +72,12 @@ impl FileArea {
     fn unfinished(&self, root: &OpenRoot) -> Result<Vec<(Digest, String)>, SiteError> {
         let names = root.sub(INCOMING).and_then(|incoming| incoming.names());
         let names = names.map_err(|error| self.failed("list copies", &error))?;
-        let parse = |name: &str| {
-            let (digest, nonce) = name.split_once('.')?;
-            Some((digest.parse().ok()?, nonce.to_owned()))
-        };
         Ok(names
             .iter()
-            .filter_map(|name| parse(name.to_str()?))
+            .filter_map(|name| {
+                let (digest, nonce) = name.to_str()?.split_once('.')?;
+                Some((digest.parse().ok()?, nonce.to_owned()))
+            })
             .collect())
     }
 
@@ -116,23 +115,7 @@ impl FileArea {
 
     fn sweep_inspections(&self, root: &OpenRoot) -> Result<(), SiteError> {
         let _gate = self.gate(root)?;
-        let finished = |name: &str| -> io::Result<bool> {
-            Ok(match TaskDirectory::open(root, INSPECT, name)? {
-                Some(task) => task.try_lock()?.is_some(),
-                None => false,
-            })
-        };
-        let sweep = || -> io::Result<()> {
-            for name in root.sub(INSPECT)?.names()? {
-                let name = name.to_string_lossy();
-                if finished(&name)? {
-                    root.discard(INSPECT, &name)?;
-                    root.empty_trash(INSPECT, &name)?;
-                }
-            }
-            Ok(())
-        };
-        sweep().map_err(|error| self.failed("sweep inspections", &error))
+        sweep_finished(root).map_err(|error| self.failed("sweep inspections", &error))
     }
 
     /// Reads a piece of a file: at most `limit` bytes and [`PIECE_MAX_BYTES`].
@@ -166,13 +149,10 @@ impl FileArea {
         offset: Bytes,
         limit: u32,
     ) -> Result<Excerpt, SiteError> {
-        let refused = |why: String| SiteError::Refused(format!("cannot read {what}: {why}"));
-        let file = file.map_err(|error| refused(error.to_string()))?;
-        let meta = file
-            .metadata()
-            .map_err(|error| refused(error.to_string()))?;
+        let file = file.map_err(|error| refuse_read(what, &error))?;
+        let meta = file.metadata().map_err(|error| refuse_read(what, &error))?;
         if !meta.is_file() {
-            return Err(refused("it is not a file".to_owned()));
+            return Err(refuse_read(what, &"it is not a file"));
         }
         let mut bytes = vec![0; limit.min(PIECE_MAX_BYTES) as usize];
         let mut length = 0;
@@ -193,4 +173,23 @@ impl FileArea {
             size: Bytes(meta.len()),
         })
     }
+}
+
+fn sweep_finished(root: &OpenRoot) -> io::Result<()> {
+    for name in root.sub(INSPECT)?.names()? {
+        let name = name.to_string_lossy();
+        let is_finished = match TaskDirectory::open(root, INSPECT, &name)? {
+            Some(task) => task.try_lock()?.is_some(),
+            None => false,
+        };
+        if is_finished {
+            root.discard(INSPECT, &name)?;
+            root.empty_trash(INSPECT, &name)?;
+        }
+    }
+    Ok(())
+}
+
+fn refuse_read(what: &str, why: &dyn std::fmt::Display) -> SiteError {
+    SiteError::Refused(format!("cannot read {what}: {why}"))
 }

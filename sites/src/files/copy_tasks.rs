@@ -69,14 +69,8 @@ impl FileArea {
         let name = task_name(order)?;
         let root = self.root()?;
         let _gate = self.gate(&root)?;
-        let look = || {
-            if !root.has(order.content.digest)? {
-                return task_status(&root, &name);
-            }
-            tidy_up(&root, &name)?;
-            Ok(CopyStatus::Complete)
-        };
-        look().map_err(|error| self.failed("read the state of the copy", &error))
+        read_status(&root, order, &name)
+            .map_err(|error| self.failed("read the state of the copy", &error))
     }
 
     /// Stops a copy; what arrived stays for a later start, unless `discard`. May take seconds.
@@ -154,6 +148,14 @@ impl FileArea {
         }
         Ok(false)
     }
+}
+
+fn read_status(root: &OpenRoot, order: &CopyRequest, name: &str) -> io::Result<CopyStatus> {
+    if !root.has(order.content.digest)? {
+        return task_status(root, name);
+    }
+    tidy_up(root, name)?;
+    Ok(CopyStatus::Complete)
 }
 
 /// Returns the state of a copy whose content is not in the store. The caller must have the gate.

@@ -32,15 +32,17 @@ pub(super) async fn bring_tree(
     to: PathBuf,
     done: &AtomicU64,
 ) -> Result<(), (CopyBlame, String)> {
-    let at_source = |why: String| (CopyBlame::Source, why);
     if order.chunk.is_some() {
         let why = "it is a directory, and was to be read in chunks";
-        return Err(at_source(why.to_owned()));
+        return Err((CopyBlame::Source, why.to_owned()));
     }
     if Bytes(listing.size()) != order.content.size {
         let is = listing.size();
         let wanted = order.content.size.0;
-        return Err(at_source(format!("it has {is} bytes instead of {wanted}")));
+        return Err((
+            CopyBlame::Source,
+            format!("it has {is} bytes instead of {wanted}"),
+        ));
     }
     let place = to.clone();
     let plan = listing.clone();
@@ -52,7 +54,7 @@ pub(super) async fn bring_tree(
         let runs = missing(&runs, &there);
         if !runs.is_empty() {
             let bytes = insist(|| source.runs(&order.source.place, &runs)).await;
-            let bytes = bytes.map_err(|error| at_source(error.to_string()))?;
+            let bytes = bytes.map_err(|error| (CopyBlame::Source, error.to_string()))?;
             let place = to.clone();
             let length = bytes.len();
             blocking(&to, move || write(&place, &runs, &bytes)).await?;
@@ -74,8 +76,8 @@ pub(super) async fn bring_tree(
     });
     match found.await? {
         Ok(found) if found == wanted => Ok(()),
-        Ok(_) => Err(at_source("it is not what was ordered".to_owned())),
-        Err(why) => Err(at_source(why)),
+        Ok(_) => Err((CopyBlame::Source, "it is not what was ordered".to_owned())),
+        Err(why) => Err((CopyBlame::Source, why)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Inspection of a file: its digest takes reading all of it, so an agent does it.
 
+use std::io;
+
 use cospan_domain::catalogue::file_state::FileStamp;
 use cospan_domain::content::Content;
 use cospan_domain::transfer::file_place::FilePlace;
@@ -9,7 +11,7 @@ use super::agent_messages::{AgentOrder, AgentOutcome, WireBlame, WirePlace};
 use super::agent_task::TaskDirectory;
 use super::copy_tasks::epitaph;
 use super::file_area::FileArea;
-use super::file_root::INSPECT;
+use super::file_root::{INSPECT, OpenRoot};
 use super::stamp;
 use crate::port::{Inspected, SiteError};
 
@@ -70,21 +72,8 @@ impl FileArea {
     pub fn inspect_status(&self, place: &FilePlace) -> Result<InspectStatus, SiteError> {
         let root = self.root()?;
         let _gate = self.gate(&root)?;
-        let look = || {
-            let Some(task) = TaskDirectory::open(&root, INSPECT, &task_name(place))? else {
-                return Ok(InspectStatus::Absent);
-            };
-            if task.try_lock()?.is_none() {
-                return Ok(InspectStatus::Running {
-                    done: Bytes(task.progress()?.done_bytes),
-                });
-            }
-            Ok(task.outcome()?.map_or_else(
-                || InspectStatus::Failed(SiteError::NotSent(epitaph(&task))),
-                read_outcome,
-            ))
-        };
-        look().map_err(|error| self.failed("read the state of an inspection", &error))
+        read_status(&root, place)
+            .map_err(|error| self.failed("read the state of an inspection", &error))
     }
 
     /// Ends an inspection and drops its result; a missing one is no error.
@@ -95,6 +84,21 @@ impl FileArea {
         let root = self.root()?;
         self.stop_task(&root, INSPECT, &task_name(place), true)
     }
+}
+
+fn read_status(root: &OpenRoot, place: &FilePlace) -> io::Result<InspectStatus> {
+    let Some(task) = TaskDirectory::open(root, INSPECT, &task_name(place))? else {
+        return Ok(InspectStatus::Absent);
+    };
+    if task.try_lock()?.is_none() {
+        return Ok(InspectStatus::Running {
+            done: Bytes(task.progress()?.done_bytes),
+        });
+    }
+    Ok(task.outcome()?.map_or_else(
+        || InspectStatus::Failed(SiteError::NotSent(epitaph(&task))),
+        read_outcome,
+    ))
 }
 
 fn read_outcome(outcome: AgentOutcome) -> InspectStatus {

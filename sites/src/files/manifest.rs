@@ -153,19 +153,26 @@ pub fn check_links<'a>(
     let links: BTreeMap<&[u8], &[u8]> = links.into_iter().collect();
     let mut steps_left = STEPS_MAX;
     for (path, target) in &links {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match stays_inside(path, &links, &mut steps_left) {
             Some(true) => {}
             Some(false) => {
                 return Err(WrongLink::Escapes {
-                    link: text(path),
-                    target: text(target),
+                    link: lossy_text(path),
+                    target: lossy_text(target),
                 });
             }
-            None => return Err(WrongLink::TooLong { link: text(path) }),
+            None => {
+                return Err(WrongLink::TooLong {
+                    link: lossy_text(path),
+                });
+            }
         }
     }
     Ok(())
+}
+
+fn lossy_text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Walks a path as the kernel would. A name that does not exist may come to exist, so it counts as

@@ -95,8 +95,10 @@ fn leaves(listed: &[u8]) -> Result<Vec<ListedLeaf>, SiteError> {
     let mut leaves = Vec::new();
     while let (Some(first), Some(target)) = (parts.next(), parts.next()) {
         let mut words = first.splitn(4, |byte| *byte == b' ');
-        let mut text = || words.next().and_then(|word| std::str::from_utf8(word).ok());
-        let (Some(found), Some(mode), Some(size)) = (text(), text(), text()) else {
+        let found = next_text(&mut words);
+        let mode = next_text(&mut words);
+        let size = next_text(&mut words);
+        let (Some(found), Some(mode), Some(size)) = (found, mode, size) else {
             return Err(strange());
         };
         let mode = u32::from_str_radix(mode, 8).map_err(|_| strange())?;
@@ -117,6 +119,10 @@ fn leaves(listed: &[u8]) -> Result<Vec<ListedLeaf>, SiteError> {
         leaves.push(ListedLeaf { path, kind });
     }
     Ok(leaves)
+}
+
+fn next_text<'w>(words: &mut impl Iterator<Item = &'w [u8]>) -> Option<&'w str> {
+    std::str::from_utf8(words.next()?).ok()
 }
 
 #[async_trait]

@@ -79,12 +79,16 @@ impl Limiter {
     fn read(&self) -> u64 {
         let mut bytes = [0; 128];
         let length = self.budget.read_at(&mut bytes, 0).unwrap_or(0);
-        let parse = || {
-            let text = std::str::from_utf8(bytes.get(..length)?).ok()?;
-            let (instant, rest) = text.split_once(' ')?;
-            (rest.trim_end() == self.boot).then_some(instant.parse().ok()?)
-        };
-        parse().unwrap_or(0)
+        bytes
+            .get(..length)
+            .and_then(|bytes| self.parse_instant(bytes))
+            .unwrap_or(0)
+    }
+
+    fn parse_instant(&self, bytes: &[u8]) -> Option<u64> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let (instant, rest) = text.split_once(' ')?;
+        (rest.trim_end() == self.boot).then_some(instant.parse().ok()?)
     }
 
     fn write(&self, given_away_ns: u64) -> io::Result<()> {

@@ -36,29 +36,36 @@ impl FileArea {
     /// # Errors
     /// `Refused` if a file is not there any more, or is shorter.
     pub fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
-        let refused = |why: String| SiteError::Refused(format!("cannot read {place:?}: {why}"));
         let directory = self.directory(place)?;
-        let directory = directory.ok_or_else(|| refused("it is no directory".to_owned()))?;
+        let directory = directory.ok_or_else(|| refuse_read(place, &"it is no directory"))?;
         let mut bytes = Vec::new();
         for run in runs {
-            let shown = || format!("{:?}", String::from_utf8_lossy(&run.path));
             let read = directory.beneath_without_links(&run.path).and_then(|file| {
                 let from = bytes.len();
                 bytes.resize(from + run.length as usize, 0);
                 file.read_exact_at(&mut bytes[from..], run.offset)
             });
-            read.map_err(|error| refused(format!("{}: {error}", shown())))?;
+            read.map_err(|error| {
+                let path = String::from_utf8_lossy(&run.path);
+                refuse_read(place, &format!("{path:?}: {error}"))
+            })?;
         }
         Ok(bytes)
     }
 
     fn directory(&self, place: &FilePlace) -> Result<Option<Dir>, SiteError> {
         let file: io::Result<File> = self.root()?.resolve(&self.config.attempts, place);
-        let refused = |error| SiteError::Refused(format!("cannot read {place:?}: {error}"));
-        let file = file.map_err(refused)?;
-        let is_dir = file.metadata().map_err(refused)?.is_dir();
+        let file = file.map_err(|error| refuse_read(place, &error))?;
+        let metadata = file.metadata();
+        let is_dir = metadata
+            .map_err(|error| refuse_read(place, &error))?
+            .is_dir();
         Ok(is_dir.then(|| Dir::from_file(file)))
     }
+}
+
+fn refuse_read(place: &FilePlace, why: &dyn std::fmt::Display) -> SiteError {
+    SiteError::Refused(format!("cannot read {place:?}: {why}"))
 }
 
 /// Lists what is below a directory. No link is followed.

@@ -374,12 +374,11 @@ fn environment(pid: u32) -> io::Result<ProcessLook<Vec<u8>>> {
         Err(error) => return Err(error),
     };
     // A process without a program is over, or the kernel's.
-    let has_program = || fs::read_link(format!("/proc/{pid}/exe")).is_ok();
-    Ok(if environment.is_empty() && has_program() {
-        ProcessLook::Empty
+    if environment.is_empty() && fs::read_link(format!("/proc/{pid}/exe")).is_ok() {
+        Ok(ProcessLook::Empty)
     } else {
-        ProcessLook::Whole(environment)
-    })
+        Ok(ProcessLook::Whole(environment))
+    }
 }
 
 #[cfg(test)]

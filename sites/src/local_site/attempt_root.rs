@@ -102,8 +102,7 @@ impl OwnedRoot {
         let root = Self::hold_open(path)?;
         let marker = root.read(MARKER)?;
         let is_cut_off = marker.is_some_and(|marker| is_cut_off(&marker.bytes, site));
-        let is_missing = |name: &str| !root.exists(name).unwrap_or(false);
-        if !is_cut_off || OURS.iter().any(|name| is_missing(name)) {
+        if !is_cut_off || OURS.iter().any(|name| !root.exists(name).unwrap_or(false)) {
             return Ok(false);
         }
         root.replace_durably(MARKER, &marker_of(site))
@@ -225,8 +224,7 @@ impl OwnedRoot {
     /// Returns true if something else is in the place of a file.
     pub(crate) fn is_spoiled_file(&self, path: &str) -> bool {
         let found = rustix::fs::statat(&self.directory, path, AtFlags::SYMLINK_NOFOLLOW);
-        let kind = |found: rustix::fs::Stat| FileType::from_raw_mode(found.st_mode);
-        found.is_ok_and(|found| kind(found) != FileType::RegularFile)
+        found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) != FileType::RegularFile)
     }
 
     /// Opens a file for appending; makes it if it is missing.

@@ -71,10 +71,9 @@ impl AttemptLedger {
 
     fn holding(&self) -> impl Iterator<Item = &AttemptEntry> {
         // A wrapper that has recorded its end is about to end and uses nothing.
-        let over = |entry: &&AttemptEntry| {
-            matches!(entry.seen, Observation::Exited(_) | Observation::Void)
-        };
-        self.entries.values().filter(move |entry| !over(entry))
+        self.entries
+            .values()
+            .filter(|entry| !matches!(entry.seen, Observation::Exited(_) | Observation::Void))
     }
 
     /// Looks at every entry, and returns those that ended. Without `thorough` it looks only at

@@ -107,8 +107,7 @@ fn load(root: &OwnedRoot, now: Timestamp) -> io::Result<KeptLeases> {
         return Ok(KeptLeases::new());
     };
     let mut leases: KeptLeases = serde_json::from_slice(&file.bytes)?;
-    let lives = |kept: &KeptLease| now.0 < kept.to && kept.expires.is_none_or(|at| now.0 < at);
-    leases.retain(|_, kept| lives(kept));
+    leases.retain(|_, kept| now.0 < kept.to && kept.expires.is_none_or(|at| now.0 < at));
     Ok(leases)
 }
 
@@ -139,15 +138,14 @@ impl LocalShared {
         leases: &KeptLeases,
         now: Timestamp,
     ) -> Result<ReservationLedger<ReservationTag>, SiteError> {
-        let refused = |error: &dyn std::fmt::Display| SiteError::Refused(error.to_string());
-        let mut timeline =
-            Timeline::new(now, &self.config.total).map_err(|error| refused(&error))?;
+        let mut timeline = Timeline::new(now, &self.config.total)
+            .map_err(|error| SiteError::Refused(error.to_string()))?;
         let foreign = Resources::processors(self.foreign()?);
         let running = ledger.running(|lease| !leases.contains_key(lease), now);
         for (resources, until) in running.chain([(foreign, now + FOREIGN)]) {
             let amounts = timeline
                 .amounts(&resources)
-                .map_err(|error| refused(&error))?;
+                .map_err(|error| SiteError::Refused(error.to_string()))?;
             timeline.book(Span::new(now, until), &amounts);
         }
         let mut book = ReservationLedger::new(timeline);
@@ -250,30 +248,35 @@ fn under(
     order: &SubmitRequest,
     now: Timestamp,
 ) -> Result<(), SiteError> {
-    let full = |why: String| Err(SiteError::SiteFull(why));
     if !tag.serves(order.tag.instance, order.tag.job) {
         return Err(SiteError::Refused(format!(
             "reservation {tag} is another's"
         )));
     }
     let Some(kept) = leases.get(&tag.to_string()) else {
-        return full(format!("its reservation {tag} has ended"));
+        return Err(SiteError::SiteFull(format!(
+            "its reservation {tag} has ended"
+        )));
     };
     let span = kept.span();
     if now < span.from {
-        return full(format!(
+        return Err(SiteError::SiteFull(format!(
             "its reservation begins in {}",
             span.from.since(now)
-        ));
+        )));
     }
     if now + order.wall_time > span.to {
         let left = span.to.since(now);
-        return full(format!("only {left} are left of its reservation"));
+        return Err(SiteError::SiteFull(format!(
+            "only {left} are left of its reservation"
+        )));
     }
     let mut left = kept.resources();
     left.subtract(&ledger.held_under(&tag.to_string()));
     match left.first_shortage(&order.resources) {
-        Some(shortage) => full(format!("the attempt {shortage} reserved")),
+        Some(shortage) => Err(SiteError::SiteFull(format!(
+            "the attempt {shortage} reserved"
+        ))),
         None => Ok(()),
     }
 }
@@ -370,13 +373,10 @@ impl Reservations for LocalSite {
             let timeline = book.timeline();
             let span = Span::new(span.from.max(now), span.to);
             let slots = timeline.slots(span, most).into_iter();
-            let free = |slot: &cospan_domain::reservation::TimelineSlot| {
-                timeline.kinds().resources(&slot.free)
-            };
             Ok(slots
                 .map(|slot| FreeSlot {
                     span: slot.span,
-                    free: free(&slot),
+                    free: timeline.kinds().resources(&slot.free),
                 })
                 .collect())
         })

@@ -93,30 +93,32 @@ fn number(file: &Path) -> Option<u64> {
 /// Counts graphics processors: those of NVIDIA by the devices that their driver makes, or else by
 /// their cards; those of AMD by their cards.
 fn gpus(root: &Path) -> u64 {
-    let numbered = |name: &str, prefix: &str| {
-        let number = name.strip_prefix(prefix);
-        number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-    };
     let devices = names(&root.join("dev"));
     let devices = devices
         .iter()
-        .filter(|name| numbered(name, "nvidia"))
+        .filter(|name| is_numbered(name, "nvidia"))
         .count();
     let drm = root.join("sys/class/drm");
     let cards: Vec<PathBuf> = names(&drm)
         .iter()
-        .filter(|name| numbered(name, "card"))
+        .filter(|name| is_numbered(name, "card"))
         .map(|name| drm.join(name).join("device/vendor"))
         .collect();
-    let by = |vendor: &str| {
-        cards
-            .iter()
-            .filter(|file: &&PathBuf| {
-                fs::read_to_string(file).is_ok_and(|text| text.trim().eq_ignore_ascii_case(vendor))
-            })
-            .count()
-    };
-    (devices.max(by(NVIDIA)) + by(AMD)) as u64
+    (devices.max(count_cards(&cards, NVIDIA)) + count_cards(&cards, AMD)) as u64
+}
+
+fn is_numbered(name: &str, prefix: &str) -> bool {
+    let number = name.strip_prefix(prefix);
+    number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn count_cards(cards: &[PathBuf], vendor: &str) -> usize {
+    cards
+        .iter()
+        .filter(|file: &&PathBuf| {
+            fs::read_to_string(file).is_ok_and(|text| text.trim().eq_ignore_ascii_case(vendor))
+        })
+        .count()
 }
 
 fn names(directory: &Path) -> Vec<String> {

@@ -74,13 +74,12 @@ impl Owner {
 
     /// Parses the text of a file.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let word = |name| text.lines().find_map(|line| line.strip_prefix(name));
         Some(Self {
-            instance: word("instance ")?.to_owned(),
-            host: word("host ")?.to_owned(),
-            pid: word("pid ")?.parse().ok()?,
-            start: word("start ").and_then(|start| start.parse().ok()),
-            data: word("data ").map(str::to_owned),
+            instance: word_after(text, "instance ")?.to_owned(),
+            host: word_after(text, "host ")?.to_owned(),
+            pid: word_after(text, "pid ")?.parse().ok()?,
+            start: word_after(text, "start ").and_then(|start| start.parse().ok()),
+            data: word_after(text, "data ").map(str::to_owned),
         })
     }
 
@@ -146,6 +145,10 @@ impl Owner {
         file.write_all_at(self.text().as_bytes(), 0)?;
         file.sync_all()
     }
+}
+
+fn word_after<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| line.strip_prefix(name))
 }
 
 impl fmt::Display for Owner {

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cospan_domain::ids::AttemptTag;
+use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 
 use super::attempt_processes::OWNER_VARIABLE;
@@ -82,15 +83,12 @@ impl LocalShared {
                 "the same tag is being submitted".to_owned(),
             ));
         }
-        // Reserved processors are there for whoever reserved them.
-        let idle = |ledger: &AttemptLedger| match order.reservation {
-            Some(_) => self.unused(ledger),
-            None => self.idle(root, ledger),
-        };
-        if let Some(shortage) = idle(&ledger)?.first_shortage(&order.resources) {
-            // Attempts that ended a moment ago may not have been seen yet.
+        let idle = self.idle_for(root, &ledger, order)?;
+        if let Some(shortage) = idle.first_shortage(&order.resources) {
+            // What ended a moment ago may not have been seen yet.
             ledger.refresh(root, true).map_err(|e| not_done(&e))?;
-            if !idle(&ledger)?.covers(&order.resources) {
+            let idle = self.idle_for(root, &ledger, order)?;
+            if !idle.covers(&order.resources) {
                 return Err(SiteError::SiteFull(format!("the attempt {shortage} idle")));
             }
         }
@@ -100,6 +98,19 @@ impl LocalShared {
             .map_err(|e| not_done(&e))?;
         ledger.entries.insert(order.tag, entry);
         Ok(())
+    }
+
+    fn idle_for(
+        &self,
+        root: &OwnedRoot,
+        ledger: &AttemptLedger,
+        order: &SubmitRequest,
+    ) -> Result<Resources, SiteError> {
+        // Reserved processors are there for whoever reserved them.
+        match order.reservation {
+            Some(_) => self.unused(ledger),
+            None => self.idle(root, ledger),
+        }
     }
 }
 

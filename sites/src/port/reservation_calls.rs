@@ -54,9 +54,12 @@ impl ReservationSeen {
 
     /// Returns true if it has this span, as far as a site can say that counts in seconds.
     pub fn is_of(&self, span: Span) -> bool {
-        let apart = |one: Timestamp, other: Timestamp| one.since(other).max(other.since(one));
-        apart(self.span.from, span.from) < SECOND && apart(self.span.to, span.to) < SECOND
+        distance(self.span.from, span.from) < SECOND && distance(self.span.to, span.to) < SECOND
     }
+}
+
+fn distance(one: Timestamp, other: Timestamp) -> DurationMs {
+    one.since(other).max(other.since(one))
 }
 
 /// The reservations of a site that grants them. A site makes an offer, which ends by itself unless

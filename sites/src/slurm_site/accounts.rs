@@ -77,15 +77,14 @@ impl SlurmSite {
 /// directory, name. `None` if it is none of these attempts', or not over.
 fn read(line: &str, root: &str, asked: &[AttemptTag]) -> Option<SlurmJob> {
     let mut fields = line.splitn(8, '|');
-    let mut next = || fields.next();
-    let number = next()?;
-    let state = next()?;
-    let processors = next()?;
-    let submitted = next()?;
-    let start = next()?;
-    let end = next()?;
-    let directory = next()?;
-    let name = next()?;
+    let number = fields.next()?;
+    let state = fields.next()?;
+    let processors = fields.next()?;
+    let submitted = fields.next()?;
+    let start = fields.next()?;
+    let end = fields.next()?;
+    let directory = fields.next()?;
+    let name = fields.next()?;
     // "CANCELLED by 1000"
     let state = state.split(' ').next()?;
     // A job's comment is not always kept; its name has the tag as well.

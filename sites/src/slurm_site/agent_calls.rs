@@ -16,7 +16,9 @@ use crate::port::{
     Capabilities, FoundAttempt, GateDecision, GateState, Go, SiteDescription, SiteError,
     SubmitRequest, Submitted, TagLookup,
 };
-use crate::wrapper::parameters::{WrapperPace, encode_go_for_site, first_of_void, written};
+use crate::wrapper::parameters::{
+    WrapperPace, WrittenParameters, encode_go_for_site, first_of_void, written,
+};
 use crate::wrapper::{SCRIPT, script_name, state_files};
 
 /// The script for `sbatch`: it calls the wrapper, because that must not be copied
@@ -53,7 +55,6 @@ impl SlurmSite {
         let mut total = self.total();
         // A job that waits for nodes which are drained now may fit later.
         total.processors = total.processors.min(load.whole);
-        let word = |name: &str| setting(&answer, name).unwrap_or("?");
         Ok(SiteDescription {
             largest_component: total.clone(),
             total,
@@ -66,8 +67,8 @@ impl SlurmSite {
             lanes: Some(self.lanes(&answer)),
             manager: format!(
                 "Slurm {}, cluster {}{}",
-                word("SLURM_VERSION"),
-                word("ClusterName"),
+                setting(&answer, "SLURM_VERSION").unwrap_or("?"),
+                setting(&answer, "ClusterName").unwrap_or("?"),
                 untracked(setting(&answer, "ProctrackType"))
             ),
         })
@@ -134,24 +135,17 @@ impl SlurmSite {
             warning: order.warning,
         };
         let written = written(order, &self.config.root, &pace, &self.config.seal);
-        let request = || {
-            let mut request = AgentRequest::default();
-            if let Some(inputs) = &written.inputs {
-                request.file("inputs", inputs);
-            }
-            request.text("params", &written.params);
-            request.text("name", format!("{}\n", name(order)).as_bytes());
-            request.end()
-        };
         let tag = order.tag.to_string();
         let stub = stub_name();
         let wrapper = script_name();
         let words = ["submit".to_owned(), tag, stub, wrapper, self.agent.limit()];
         let words = [&words[..], &options].concat();
-        let answer = match self.agent.ask(&words, request()).await {
+        let request = build_request(order, &written);
+        let answer = match self.agent.ask(&words, request).await {
             Err(AgentFailure::NotInstalled) => {
                 self.install().await?;
-                self.agent.ask(&words, request()).await?
+                let request = build_request(order, &written);
+                self.agent.ask(&words, request).await?
             }
             answer => answer?,
         };
@@ -271,6 +265,16 @@ impl SlurmSite {
         tags.dedup();
         Ok(tags)
     }
+}
+
+fn build_request(order: &SubmitRequest, written: &WrittenParameters) -> AgentRequest {
+    let mut request = AgentRequest::default();
+    if let Some(inputs) = &written.inputs {
+        request.file("inputs", inputs);
+    }
+    request.text("params", &written.params);
+    request.text("name", format!("{}\n", name(order)).as_bytes());
+    request.end()
 }
 
 /// Returns a note for people if Slurm does not find all processes of a job that it ends.

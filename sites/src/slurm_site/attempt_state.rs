@@ -108,10 +108,9 @@ pub(super) fn judge_in_silence(
     silence: &PartialAnswer,
 ) -> Observation {
     // The text stays the same each time: a change would be news.
-    let said = || format!("Slurm does not answer: {}", silence.why);
-    let unknown = || Observation::Unknown(said());
+    let said = format!("Slurm does not answer: {}", silence.why);
     let Some(evidence) = evidence else {
-        return unknown();
+        return Observation::Unknown(said);
     };
     let left = evidence.left();
     let by_itself = matches!(left, WrapperTraces::Success | WrapperTraces::Failure);
@@ -121,8 +120,8 @@ pub(super) fn judge_in_silence(
         left,
         by_itself && settled,
     ) {
-        AttemptEnd::Untold | AttemptEnd::Absent | AttemptEnd::Queued => unknown(),
-        told => observed(told, Some(evidence), said),
+        AttemptEnd::Untold | AttemptEnd::Absent | AttemptEnd::Queued => Observation::Unknown(said),
+        told => observed(told, Some(evidence), || said.clone()),
     }
 }
 

@@ -116,15 +116,11 @@ pub async fn probe(
     };
     let nonce = nonce();
     let options = super::options::of_site(config);
-    let words = |verb| {
-        let options = options.iter().map(String::as_str);
-        [verb, &nonce[..]]
-            .into_iter()
-            .chain(options)
-            .collect::<Vec<_>>()
-    };
     let answer = agent
-        .ask(&words("probe"), AgentRequest::default())
+        .ask(
+            &agent_words("probe", &nonce, &options),
+            AgentRequest::default(),
+        )
         .await
         .map_err(SiteError::from)?;
     let mut facts = facts(&answer);
@@ -135,10 +131,16 @@ pub async fn probe(
         .iter()
         .any(|finding| finding.verdict == findings::FindingVerdict::Bad);
     if trial && is_well && facts.root_is_there {
-        let tried = agent.ask(&words("trial"), AgentRequest::default()).await;
+        let words = agent_words("trial", &nonce, &options);
+        let tried = agent.ask(&words, AgentRequest::default()).await;
         findings::add_trial(&mut findings, tried.map_err(SiteError::from), &facts);
     }
     Ok(Probed { facts, findings })
+}
+
+fn agent_words<'w>(verb: &'w str, nonce: &'w str, options: &'w [String]) -> Vec<&'w str> {
+    let options = options.iter().map(String::as_str);
+    [verb, nonce].into_iter().chain(options).collect()
 }
 
 /// Checks that contents of files have a way there.
@@ -183,30 +185,38 @@ async fn clock_ahead(agent: &SiteAgent) -> Result<i64, SiteError> {
 }
 
 fn facts(answer: &AgentAnswer) -> ProbedFacts {
-    let last = |key: &str| answer.all(key).last().unwrap_or_default().to_owned();
-    let setting = |name| setting(answer, name);
     let free_kb: u64 = answer
         .last("free_kb")
         .and_then(|kb| kb.parse().ok())
         .unwrap_or(0);
     ProbedFacts {
-        account: last("account"),
-        host: last("host"),
-        version: last("version").trim_start_matches("slurm ").to_owned(),
-        cluster: setting("ClusterName").unwrap_or_default().to_owned(),
-        kill_wait: setting("KillWait").and_then(kill_wait),
-        process_tracking: setting("ProctrackType").unwrap_or_default().to_owned(),
+        account: last_text(answer, "account"),
+        host: last_text(answer, "host"),
+        version: last_text(answer, "version")
+            .trim_start_matches("slurm ")
+            .to_owned(),
+        cluster: setting(answer, "ClusterName")
+            .unwrap_or_default()
+            .to_owned(),
+        kill_wait: setting(answer, "KillWait").and_then(kill_wait),
+        process_tracking: setting(answer, "ProctrackType")
+            .unwrap_or_default()
+            .to_owned(),
         partitions: partitions(answer.all("partition")),
         limits: answer
             .last("limits_failed")
             .is_none()
             .then(|| answer.all("limits").map(str::to_owned).collect()),
-        root: last("root"),
+        root: last_text(answer, "root"),
         root_is_there: answer.all("root_is").any(|is| is == "there"),
-        file_system: last("file_system"),
+        file_system: last_text(answer, "file_system"),
         free: Bytes(free_kb.saturating_mul(1_024)),
         clock_ahead_ms: 0,
     }
+}
+
+fn last_text(answer: &AgentAnswer, key: &str) -> String {
+    answer.all(key).last().unwrap_or_default().to_owned()
 }
 
 /// Adds up lines of `sinfo`: name, availability, time limit, processors as
@@ -245,13 +255,12 @@ fn partitions<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<SlurmPartition> {
             });
         }
         let partition = &mut found[index];
-        let bytes = |mib: &str| (at_least(mib).saturating_mul(nodes)).saturating_mul(1 << 20);
         partition.nodes += nodes;
         partition.processors += whole;
         partition.in_order += allocated + idle;
         partition.idle += idle;
-        partition.memory.0 += bytes(memory);
-        partition.disk.0 += bytes(disk);
+        partition.memory.0 += (at_least(memory).saturating_mul(nodes)).saturating_mul(1 << 20);
+        partition.disk.0 += (at_least(disk).saturating_mul(nodes)).saturating_mul(1 << 20);
         let gpus: u64 = graphics(gres).map(|(_, count)| count).sum();
         partition.gpus += gpus.saturating_mul(nodes);
     }

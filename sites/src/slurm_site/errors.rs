@@ -55,10 +55,6 @@ const LOST: [&str; 5] = [
 /// Interprets the end of `sbatch` with this code and these words; `has_own`: the
 /// attempt has options of its own.
 pub(super) fn refused(code: i32, said: &[&str], has_own: bool) -> SiteError {
-    let says = |parts: &[&str]| {
-        said.iter()
-            .any(|line| parts.iter().any(|part| line.contains(part)))
-    };
     // A prefix of every line is no news.
     let why = said
         .iter()
@@ -67,15 +63,22 @@ pub(super) fn refused(code: i32, said: &[&str], has_own: bool) -> SiteError {
     if let Some(error) = unanswered("sbatch", code, said, &why) {
         return error;
     }
-    if says(&FULL) {
+    if says_any(said, &FULL) {
         return SiteError::SiteFull(why);
     }
     match code {
         126 | 127 => SiteError::NotSent(format!("sbatch cannot be run: {why}")),
-        _ if says(&UNFIT) || (has_own && says(&UNFIT_OF_ITS_OWN)) => SiteError::Unfit(why),
+        _ if says_any(said, &UNFIT) || (has_own && says_any(said, &UNFIT_OF_ITS_OWN)) => {
+            SiteError::Unfit(why)
+        }
         _ if why.is_empty() => SiteError::OutcomeUnknown(format!("sbatch ended with {code}")),
         _ => SiteError::Refused(why),
     }
+}
+
+fn says_any(said: &[&str], parts: &[&str]) -> bool {
+    said.iter()
+        .any(|line| parts.iter().any(|part| line.contains(part)))
 }
 
 /// Corrects the error for an attempt with a reservation: that may have
@@ -93,16 +96,12 @@ pub(super) fn within(is_promised: bool, error: SiteError) -> SiteError {
 
 /// Interprets a command that was not answered.
 fn unanswered(command: &str, code: i32, said: &[&str], why: &str) -> Option<SiteError> {
-    let says = |parts: &[&str]| {
-        said.iter()
-            .any(|line| parts.iter().any(|part| line.contains(part)))
-    };
-    if says(&LOST) || matches!(code, 124 | 137) {
+    if says_any(said, &LOST) || matches!(code, 124 | 137) {
         return Some(SiteError::OutcomeUnknown(format!(
             "{command} was not answered: {why}"
         )));
     }
-    says(&NOT_REACHED).then(|| SiteError::NotSent(why.to_owned()))
+    says_any(said, &NOT_REACHED).then(|| SiteError::NotSent(why.to_owned()))
 }
 
 /// Parts of messages about processors that are not free at that time.
@@ -118,10 +117,6 @@ const FORBIDDEN: [&str; 3] = ["Invalid user id", "ermission denied", "Access den
 
 /// Interprets what `scontrol` did to a reservation if it ended with this code and these words.
 pub(super) fn reservation_answer(code: Option<i32>, said: &[&str]) -> Result<Did, SiteError> {
-    let says = |parts: &[&str]| {
-        said.iter()
-            .any(|line| parts.iter().any(|part| line.contains(part)))
-    };
     let why = said.join("; ");
     let Some(code) = code else {
         return Err(SiteError::OutcomeUnknown(format!(
@@ -134,7 +129,7 @@ pub(super) fn reservation_answer(code: Option<i32>, said: &[&str]) -> Result<Did
     if let Some(error) = unanswered("scontrol", code, said, &why) {
         return Err(error);
     }
-    if says(&FORBIDDEN) {
+    if says_any(said, &FORBIDDEN) {
         return Err(SiteError::Refused(format!(
             "the account may not make reservations in Slurm ({why}): have its operators give it \
              AdminLevel=Operator, or set grants_reservations = false"
@@ -148,7 +143,7 @@ pub(super) fn reservation_answer(code: Option<i32>, said: &[&str]) -> Result<Did
     ];
     let did = known
         .into_iter()
-        .find(|(parts, _)| says(parts))
+        .find(|(parts, _)| says_any(said, parts))
         .map(|(_, did)| did);
     did.ok_or_else(|| match code {
         126 | 127 => SiteError::NotSent(format!("scontrol cannot be run: {why}")),

@@ -244,24 +244,16 @@ fn of_partition(answer: &AgentAnswer, facts: &ProbedFacts, wanted: Option<&str>)
     if let Some(said) = failed(answer, "partition_failed") {
         return bad(WHAT, said.clone(), advice(&said));
     }
-    let names = || {
-        let names: Vec<&str> = facts
-            .partitions
-            .iter()
-            .map(|known| known.name.as_str())
-            .collect();
-        names.join(", ")
-    };
     match facts.partition(wanted) {
         None if wanted.is_none() => bad(
             WHAT,
             "there is no default",
-            format!("give partition = one of: {}", names()),
+            format!("give partition = one of: {}", partition_names(facts)),
         ),
         None => bad(
             WHAT,
             format!("there is no {}", wanted.unwrap_or_default()),
-            format!("give partition = one of: {}", names()),
+            format!("give partition = one of: {}", partition_names(facts)),
         ),
         Some(found) => {
             let what = told_of(found);
@@ -276,6 +268,15 @@ fn of_partition(answer: &AgentAnswer, facts: &ProbedFacts, wanted: Option<&str>)
             }
         }
     }
+}
+
+fn partition_names(facts: &ProbedFacts) -> String {
+    let names: Vec<&str> = facts
+        .partitions
+        .iter()
+        .map(|known| known.name.as_str())
+        .collect();
+    names.join(", ")
 }
 
 fn told_of(partition: &SlurmPartition) -> String {

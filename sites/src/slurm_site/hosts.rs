@@ -48,7 +48,6 @@ fn expand(before: String, word: &str, hosts: &mut BTreeSet<String>) -> Option<()
     let (ranges, tail) = rest.split_once(']')?;
     for range in ranges.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         if !is_number(first) || !is_number(last) {
             return None;
         }
@@ -63,6 +62,10 @@ fn expand(before: String, word: &str, hosts: &mut BTreeSet<String>) -> Option<()
         }
     }
     Some(())
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 #[cfg(test)]

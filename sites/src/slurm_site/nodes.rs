@@ -31,13 +31,12 @@ impl<'a> SinfoLine<'a> {
     /// each, and megabytes of its disk.
     fn read(line: &'a str) -> Option<Self> {
         let mut fields = line.splitn(6, '|');
-        let mut next = || fields.next();
-        let partition = next()?;
-        let count = next()?;
-        let processors = next()?;
-        let memory = next()?;
-        let gres = next()?;
-        let last = next()?;
+        let partition = fields.next()?;
+        let count = fields.next()?;
+        let processors = fields.next()?;
+        let memory = fields.next()?;
+        let gres = fields.next()?;
+        let last = fields.next()?;
         let (features, disk) = last.rsplit_once('|').unwrap_or((last, "0"));
         Some(Self {
             partition: partition.strip_suffix('*').unwrap_or(partition),
@@ -102,34 +101,39 @@ pub(super) fn counts_disk(answer: &AgentAnswer) -> bool {
 /// qualities of service: any, if Slurm reports none.
 pub(super) fn labels(answer: &AgentAnswer) -> Labels {
     let mut labels = Labels::new();
-    let mut add = |key: &str, value: &str| {
-        labels.entry(key.into()).or_default().insert(value.into());
-    };
-    add(LRM.0, LRM.1);
+    add_label(&mut labels, LRM.0, LRM.1);
     for (key, most) in largest(answer).into_iter().filter(|(_, most)| *most > 0) {
-        add(key, &most.to_string());
+        add_label(&mut labels, key, &most.to_string());
     }
     for nodes in all(answer) {
-        add("partition", nodes.partition);
-        listed(nodes.features).for_each(|feature| add("feature", feature));
-        graphics(nodes.gres)
-            .filter_map(|(kind, _)| kind)
-            .for_each(|kind| add("gpu", kind));
+        add_label(&mut labels, "partition", nodes.partition);
+        for feature in listed(nodes.features) {
+            add_label(&mut labels, "feature", feature);
+        }
+        for kind in graphics(nodes.gres).filter_map(|(kind, _)| kind) {
+            add_label(&mut labels, "gpu", kind);
+        }
     }
     let mut told = [("account", false), ("qos", false)];
     for line in answer.all("assoc") {
         let fields = line.split('|').zip(&mut told);
         for (values, (key, is_told)) in fields {
             for value in listed(values) {
-                add(key, value);
+                add_label(&mut labels, key, value);
                 *is_told = true;
             }
         }
     }
-    told.iter()
-        .filter(|(_, is_told)| !is_told)
-        .for_each(|(key, _)| add(key, ANY));
+    for (key, is_told) in told {
+        if !is_told {
+            add_label(&mut labels, key, ANY);
+        }
+    }
     labels
+}
+
+fn add_label(labels: &mut Labels, key: &str, value: &str) {
+    labels.entry(key.into()).or_default().insert(value.into());
 }
 
 /// Returns how many nodes a partition has at most, and the most that one of them has.

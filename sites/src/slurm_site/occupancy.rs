@@ -76,31 +76,24 @@ impl Booked {
     /// Parses a line of `scontrol -o show reservation`, with times in seconds. `None` if it does
     /// not say when, or how much.
     fn read(line: &str) -> Option<Self> {
-        let field = |name: &str| {
-            line.split(' ').find_map(|word: &'_ str| {
-                word.strip_prefix(name)?
-                    .strip_prefix('=')
-                    .map(str::to_owned)
-            })
-        };
-        let from = seconds(&field("StartTime")?)?;
-        let to = seconds(&field("EndTime")?)?;
-        let cores: u32 = field("CoreCnt")?.parse().ok()?;
-        let tres = field("TRES").unwrap_or_default();
+        let from = seconds(booking_field(line, "StartTime")?)?;
+        let to = seconds(booking_field(line, "EndTime")?)?;
+        let cores: u32 = booking_field(line, "CoreCnt")?.parse().ok()?;
+        let tres = booking_field(line, "TRES").unwrap_or_default();
         let counted = tres
             .split(',')
             .find_map(|kind| kind.strip_prefix("cpu=")?.parse().ok());
-        let flags = field("Flags")?;
+        let flags = booking_field(line, "Flags")?;
         (from < to).then_some(())?;
         Some(Self {
-            name: named(&field("ReservationName")?)?,
+            name: named(booking_field(line, "ReservationName")?)?,
             span: Span::new(from, to),
             processors: counted.unwrap_or(cores),
             confirmed: !flags
                 .split(',')
                 .any(|flag: &str| flag == UNCONFIRMED || flag.starts_with("PURGE_COMP=")),
-            partition: field("PartitionName").as_deref().and_then(named),
-            nodes: hosts(&field("Nodes")?),
+            partition: booking_field(line, "PartitionName").and_then(named),
+            nodes: hosts(booking_field(line, "Nodes")?),
         })
     }
 
@@ -124,15 +117,19 @@ impl Booked {
     }
 }
 
+fn booking_field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+    line.split(' ')
+        .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+}
+
 impl OccupyingJob {
     /// Parses a line of `squeue`: processors, end, reservation, nodes.
     fn read(line: &str) -> Option<Self> {
         let mut fields = line.splitn(4, '|');
-        let mut next = || fields.next();
-        let processors = next()?;
-        let until = next()?;
-        let reservation = next()?;
-        let nodes = next()?;
+        let processors = fields.next()?;
+        let until = fields.next()?;
+        let reservation = fields.next()?;
+        let nodes = fields.next()?;
         Some(Self {
             processors: processors.parse().ok()?,
             until: seconds(until),
@@ -262,26 +259,21 @@ impl SlurmBookings {
         };
         let mut timeline = Timeline::new(now, &capacity)?;
         let nodes = self.nodes(partition);
-        let mut book = |span: Span, processors: u32| {
-            let amounts = timeline.amounts(&Resources::processors(processors))?;
-            timeline.book(span, &amounts);
-            Ok::<_, KindsError>(())
-        };
-        book(
+        book_processors(
+            &mut timeline,
             Span::new(now, now + OUT_OF_ORDER),
             load.whole.saturating_sub(load.total),
         )?;
         for booked in &self.reserved {
             let span = Span::new(booked.span.from.max(now), booked.span.to);
-            book(span, share(booked.processors, &booked.nodes, &nodes))?;
+            let processors = share(booked.processors, &booked.nodes, &nodes);
+            book_processors(&mut timeline, span, processors)?;
         }
         for job in self.running.iter().filter(|job| !self.is_counted(job, now)) {
             // A job that is overdue may end any moment.
             let until = job.until.unwrap_or(now + OUT_OF_ORDER).max(now);
-            book(
-                Span::new(now, until),
-                share(job.processors, &job.nodes, &nodes),
-            )?;
+            let processors = share(job.processors, &job.nodes, &nodes);
+            book_processors(&mut timeline, Span::new(now, until), processors)?;
         }
         Ok(timeline)
     }
@@ -309,6 +301,12 @@ impl SlurmBookings {
             .map(|timeline| ebbs(&timeline, idle, now))
             .unwrap_or_default()
     }
+}
+
+fn book_processors(timeline: &mut Timeline, span: Span, processors: u32) -> Result<(), KindsError> {
+    let amounts = timeline.amounts(&Resources::processors(processors))?;
+    timeline.book(span, &amounts);
+    Ok(())
 }
 
 /// Returns the name of the partition to reserve in.

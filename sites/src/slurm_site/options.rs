@@ -259,24 +259,28 @@ fn amounts(
     own: &[String],
     counts_disk: bool,
 ) -> Result<Vec<String>, SiteError> {
-    const MIB: u128 = 1 << 20;
     let processors = resources.processors.max(1);
     let mut options = vec![format!("--ntasks={}", tasks(processors, own)?)];
-    let mib = |megabytes: u64, parts: u32| {
-        (u128::from(megabytes) * 1_000_000).div_ceil(MIB * u128::from(parts))
-    };
-    let says = |names: &[&str]| names.iter().any(|name| value_of(own, name).is_some());
     let [memory, gpus, disk] = ["memory_mb", "gpus", "disk_mb"].map(|name| resources.other(name));
-    if memory > 0 && !says(&OF_MEMORY) {
-        options.push(format!("--mem-per-cpu={}M", mib(memory, processors)));
+    if memory > 0 && !gives_any(own, &OF_MEMORY) {
+        options.push(format!("--mem-per-cpu={}M", mebibytes(memory, processors)));
     }
-    if gpus > 0 && !says(&OF_GPUS) {
+    if gpus > 0 && !gives_any(own, &OF_GPUS) {
         options.push(format!("--gpus={gpus}"));
     }
-    if disk > 0 && counts_disk && !says(&["tmp"]) {
-        options.push(format!("--tmp={}M", mib(disk, 1)));
+    if disk > 0 && counts_disk && !gives_any(own, &["tmp"]) {
+        options.push(format!("--tmp={}M", mebibytes(disk, 1)));
     }
     Ok(options)
+}
+
+fn mebibytes(megabytes: u64, parts: u32) -> u128 {
+    const MIB: u128 = 1 << 20;
+    (u128::from(megabytes) * 1_000_000).div_ceil(MIB * u128::from(parts))
+}
+
+fn gives_any(options: &[String], names: &[&str]) -> bool {
+    names.iter().any(|name| value_of(options, name).is_some())
 }
 
 /// Returns as many as there are processors, unless the job gives several to each.
@@ -310,13 +314,8 @@ fn value_of<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
 /// # Errors
 /// `Unfit` if a job may not have it.
 pub fn passed_on(option: &Arc<str>) -> Result<String, SiteError> {
-    let refused = |why: &str| {
-        Err(SiteError::Unfit(format!(
-            "the option {option:?} of sbatch {why}"
-        )))
-    };
     if option.chars().any(char::is_control) {
-        return refused("has a control character");
+        return Err(refuse_option(option, "has a control character"));
     }
     let (name, value) = match option.strip_prefix("--") {
         Some(long) => match long.split_once('=') {
@@ -326,23 +325,35 @@ pub fn passed_on(option: &Arc<str>) -> Result<String, SiteError> {
         None => {
             let short = SHORT.iter().find(|(short, _)| option.starts_with(short));
             let Some((short, name)) = short else {
-                return refused("is not known here; write it as --option=value");
+                let why = "is not known here; write it as --option=value";
+                return Err(refuse_option(option, why));
             };
             (*name, Some(&option[short.len()..]))
         }
     };
     match value {
-        Some("") => refused("has no value; write it as --option=value"),
+        Some("") => Err(refuse_option(
+            option,
+            "has no value; write it as --option=value",
+        )),
         Some(value) if WITH_VALUE.contains(&name) || ["exclusive", "nice"].contains(&name) => {
             Ok(format!("--{name}={value}"))
         }
         None if FLAGS.contains(&name) => Ok(format!("--{name}")),
-        None if WITH_VALUE.contains(&name) => refused("has no value; write it as --option=value"),
-        _ => refused(
+        None if WITH_VALUE.contains(&name) => Err(refuse_option(
+            option,
+            "has no value; write it as --option=value",
+        )),
+        _ => Err(refuse_option(
+            option,
             "cannot be passed on: Cospan sets it itself, or it would change how an \
-                      attempt is run and found again",
-        ),
+             attempt is run and found again",
+        )),
     }
+}
+
+fn refuse_option(option: &str, why: &str) -> SiteError {
+    SiteError::Unfit(format!("the option {option:?} of sbatch {why}"))
 }
 
 #[cfg(test)]

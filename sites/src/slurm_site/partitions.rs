@@ -43,12 +43,10 @@ impl SlurmSite {
             let Some(within) = booked.partition.as_deref().or(own_partition) else {
                 continue;
             };
-            let at_most = |time: Option<&DurationMs>| {
-                time.map_or(booked.length(), |time| booked.length().min(*time))
-            };
             let name = PartitionAccount::in_reservation(&booked.name);
-            times.insert(name.clone(), at_most(times.get(within)));
-            let longest = Some(at_most(longest.get(within)));
+            let time = shorten(booked.length(), times.get(within));
+            times.insert(name.clone(), time);
+            let longest = Some(shorten(booked.length(), longest.get(within)));
             partitions.insert(
                 name,
                 self.partition(answer, within, booked.processors, longest),
@@ -94,4 +92,8 @@ impl SlurmSite {
         total.processors = total.processors.min(processors);
         Partition { total, longest }
     }
+}
+
+fn shorten(length: DurationMs, longest: Option<&DurationMs>) -> DurationMs {
+    longest.map_or(length, |longest| length.min(*longest))
 }

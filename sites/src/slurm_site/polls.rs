@@ -67,16 +67,16 @@ pub(super) struct SlurmPoll {
 impl SlurmPoll {
     /// Returns true if its report on these attempts is still good enough.
     fn tells_of(&self, tags: &[AttemptTag], memory: Duration) -> bool {
-        let goes_on =
-            |job: &&SlurmJob| matches!(job.word, BatchState::Waiting | BatchState::Running);
         let is_fresh = self
             .queue
             .as_ref()
             .is_some_and(|(at, _)| at.elapsed() < memory);
         is_fresh
             && tags.iter().all(|tag: &AttemptTag| {
-                let of_it = || self.jobs().iter().filter(|job| job.tag == *tag);
-                of_it().next().is_some() && of_it().all(|job| goes_on(&job))
+                let mut of_it = self.jobs().iter().filter(|job| job.tag == *tag).peekable();
+                of_it.peek().is_some()
+                    && of_it
+                        .all(|job| matches!(job.word, BatchState::Waiting | BatchState::Running))
             })
     }
 
@@ -410,11 +410,12 @@ impl SlurmSite {
                 let is_there = evidence.is_some() || left.spooled.contains(tag);
                 let has_ended = evidence.is_some_and(|evidence| evidence.exit.is_some());
                 let is_forgotten = of_tag(jobs, **tag, evidence).is_none();
-                let over = || {
-                    self.over_for(**tag, true)
+                is_forgotten
+                    && is_there
+                    && !has_ended
+                    && self
+                        .over_for(**tag, true)
                         .is_some_and(|over| over >= FILES_SETTLE)
-                };
-                is_forgotten && is_there && !has_ended && over()
             })
             .copied()
             .collect()
@@ -501,18 +502,13 @@ impl SlurmSite {
                 load.idle.saturating_sub(kept)
             }
         };
-        let sum = |wanted: fn(&SlurmJob) -> bool| {
-            let ours = jobs.iter().filter(|job| wanted(job));
-            ours.map(|job| job.processors).fold(0, u32::saturating_add)
-        };
         let mut idle = self.total();
         let ours = idle
             .processors
             .min(load.total)
-            .saturating_sub(sum(takes_processors));
-        let free = load
-            .idle
-            .saturating_sub(sum(|job| job.word == BatchState::Waiting));
+            .saturating_sub(sum_processors(jobs, takes_processors));
+        let waiting = sum_processors(jobs, |job| job.word == BatchState::Waiting);
+        let free = load.idle.saturating_sub(waiting);
         idle.processors = ours.min(free);
         idle
     }
@@ -574,6 +570,13 @@ fn takes_processors(job: &SlurmJob) -> bool {
     job.is_active() && job.word != BatchState::NeverRuns
 }
 
+fn sum_processors(jobs: &[SlurmJob], wanted: fn(&SlurmJob) -> bool) -> u32 {
+    let counted = jobs.iter().filter(|job| wanted(job));
+    counted
+        .map(|job| job.processors)
+        .fold(0, u32::saturating_add)
+}
+
 /// Returns the one of several jobs under a tag that got the directory; until then, one that may.
 fn of_tag<'a>(
     jobs: &'a [SlurmJob],
@@ -583,9 +586,9 @@ fn of_tag<'a>(
     let holder = evidence
         .and_then(|e| e.ready.as_ref())
         .and_then(|(ready, _)| ready.job.as_ref());
-    let ours = || jobs.iter().filter(|job| job.tag == tag);
-    ours()
+    let ours = jobs.iter().filter(|job| job.tag == tag);
+    ours.clone()
         .find(|job| Some(&job.number) == holder)
-        .or_else(|| ours().find(|job| job.is_active()))
-        .or_else(|| ours().max_by_key(|job| job.submitted_at))
+        .or_else(|| ours.clone().find(|job| job.is_active()))
+        .or_else(|| ours.clone().max_by_key(|job| job.submitted_at))
 }

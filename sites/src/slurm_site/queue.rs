@@ -47,17 +47,16 @@ impl SlurmJob {
     /// ends with it, and the directory is the site's root.
     pub(super) fn read(line: &str, root: &str) -> Option<Self> {
         let mut fields = line.splitn(10, '|');
-        let mut next = || fields.next();
-        let number = next()?;
-        let state = next()?;
-        let reason = next()?;
-        let processors = next()?;
-        let submitted = next()?;
-        let start = next()?;
-        let end = next()?;
-        let directory = next()?;
-        let name = next()?;
-        let comment = next()?;
+        let number = fields.next()?;
+        let state = fields.next()?;
+        let reason = fields.next()?;
+        let processors = fields.next()?;
+        let submitted = fields.next()?;
+        let start = fields.next()?;
+        let end = fields.next()?;
+        let directory = fields.next()?;
+        let name = fields.next()?;
+        let comment = fields.next()?;
         let tag: AttemptTag = comment.parse().ok().filter(|_| directory == root)?;
         let before = name.strip_suffix(comment)?;
         if !before.is_empty() && !before.ends_with('.') {

@@ -80,12 +80,11 @@ impl SlurmSite {
         let answer = self.agent.ask(&["owner"], AgentRequest::default()).await?;
         let lines: Vec<&str> = answer.all("owner").collect();
         let found = Owner::parse(&lines.join("\n"));
-        let signed = || is_ours.lock().unwrap_or_else(PoisonError::into_inner);
         if found.as_ref() == Some(ours) {
-            *signed() = true;
+            *is_ours.lock().unwrap_or_else(PoisonError::into_inner) = true;
             return Ok(());
         }
-        let was_ours = *signed();
+        let was_ours = *is_ours.lock().unwrap_or_else(PoisonError::into_inner);
         let place = &self.config.root;
         let why = found.and_then(|found| {
             if was_ours {
@@ -106,7 +105,7 @@ impl SlurmSite {
         let lines: Vec<&str> = answer.all("owner").collect();
         match Owner::parse(&lines.join("\n")) {
             Some(found) if found == *ours => {
-                *signed() = true;
+                *is_ours.lock().unwrap_or_else(PoisonError::into_inner) = true;
                 Ok(())
             }
             Some(found) => Err(self.not_alone(&found.took(ours, place))),

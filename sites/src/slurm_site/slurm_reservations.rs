@@ -157,10 +157,9 @@ impl SlurmSite {
     /// memory if they bring it along.
     async fn is_reservable(&self, wanted: &Resources) -> Result<bool, SiteError> {
         let counts_memory = self.known().await?.counts_memory;
-        let comes_along = |name: &str| name == "memory_mb" && !counts_memory;
-        let others = || wanted.others.iter().filter(|(_, count)| **count > 0);
+        let mut others = wanted.others.iter().filter(|(_, count)| **count > 0);
         Ok(self.total().first_shortage(wanted).is_none()
-            && others().all(|(name, _)| comes_along(name)))
+            && others.all(|(name, _)| &**name == "memory_mb" && !counts_memory))
     }
 
     async fn control(&self, words: &[String]) -> Result<Did, SiteError> {

@@ -8,15 +8,14 @@ use cospan_domain::units::DurationMs;
 /// Parses minutes, `minutes:seconds`, `hours:minutes:seconds`, or `days-`
 /// and hours, minutes, seconds.
 pub fn time(text: &str) -> Option<DurationMs> {
-    let numbers = |text: &str| text.split(':').map(whole).collect::<Option<Vec<u64>>>();
     let (days, hours, minutes, seconds) = match text.split_once('-') {
-        Some((days, clock)) => match numbers(clock)?[..] {
+        Some((days, clock)) => match clock_numbers(clock)?[..] {
             [hours] => (whole(days)?, hours, 0, 0),
             [hours, minutes] => (whole(days)?, hours, minutes, 0),
             [hours, minutes, seconds] => (whole(days)?, hours, minutes, seconds),
             _ => return None,
         },
-        None => match numbers(text)?[..] {
+        None => match clock_numbers(text)?[..] {
             [minutes] => (0, 0, minutes, 0),
             [minutes, seconds] => (0, 0, minutes, seconds),
             [hours, minutes, seconds] => (0, hours, minutes, seconds),
@@ -35,6 +34,10 @@ pub fn time(text: &str) -> Option<DurationMs> {
             sum.checked_add(count.checked_mul(*ms)?)
         })
         .map(DurationMs)
+}
+
+fn clock_numbers(text: &str) -> Option<Vec<u64>> {
+    text.split(':').map(whole).collect()
 }
 
 fn whole(text: &str) -> Option<u64> {

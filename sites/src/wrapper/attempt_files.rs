@@ -1,6 +1,7 @@
 //! Evaluates the files of one attempt.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::Timestamp;
@@ -59,13 +60,14 @@ impl WrapperEvidence {
         let replaced = all
             .iter()
             .any(|found| matches!(found, Some(EvidenceFile::Spoiled)));
-        let sealed = |bytes: &[u8], tag| state_files::exit(bytes, tag, seal);
-        let decided = |bytes: &[u8], tag| state_files::decision(bytes, tag, seal);
         // An `exit` that was opened and not written: its disk is full.
         let is_cut = matches!(&exit, Some(EvidenceFile::File(bytes, _)) if bytes.is_empty());
         // The file is complete, but was not written by who should have.
-        let forged = is_forged(tag, &exit, |bytes| sealed(bytes, tag).is_some())
-            || is_forged(tag, &decision, |bytes| decided(bytes, tag).is_some());
+        let forged = is_forged(tag, &exit, |bytes| {
+            state_files::exit(bytes, tag, seal).is_some()
+        }) || is_forged(tag, &decision, |bytes| {
+            state_files::decision(bytes, tag, seal).is_some()
+        });
         let perhaps_begun = begun.is_some();
         let begun_at = read(tag, begun, state_files::begun);
         let why = read(tag, trouble, state_files::trouble).map(|(why, _)| why);
@@ -74,10 +76,12 @@ impl WrapperEvidence {
             spoiled: replaced || forged || (why.is_some() && perhaps_begun),
             is_cut,
             ready: read(tag, ready, state_files::ready),
-            decision: read(tag, decision, decided),
+            decision: read(tag, decision, |bytes, tag| {
+                state_files::decision(bytes, tag, seal)
+            }),
             perhaps_begun,
             begun: begun_at,
-            exit: read(tag, exit, sealed),
+            exit: read(tag, exit, |bytes, tag| state_files::exit(bytes, tag, seal)),
             trouble: why,
         })
     }
@@ -126,26 +130,27 @@ impl WrapperEvidence {
 
     /// Returns the observation while its processes live.
     pub(crate) fn standing(&self) -> Observation {
-        // The place where it runs, for people and for its siblings: all of its nodes.
-        let nodes = |ready: &ReadyFile| ready.nodes.as_ref().unwrap_or(&ready.host).as_str().into();
-        let host = || {
-            self.ready
-                .as_ref()
-                .map_or_else(|| "".into(), |(ready, _)| nodes(ready))
-        };
         match (self.last_word(), &self.begun, &self.ready) {
             (Some(last), _, _) => last,
             (None, Some((_, at)), _) => Observation::Begun(PayloadBegin {
-                host: host(),
+                host: self.node_names(),
                 at: *at,
             }),
             (None, None, _) if self.spoiled => Observation::Unknown(SPOILED.to_owned()),
             (None, None, Some((_, at))) => Observation::Ready(AtGate {
-                host: host(),
+                host: self.node_names(),
                 since: *at,
                 held_at: *at,
             }),
             (None, None, None) => Observation::Starting,
+        }
+    }
+
+    // The place where it runs, for people and for its siblings: all of its nodes.
+    fn node_names(&self) -> Arc<str> {
+        match &self.ready {
+            Some((ready, _)) => ready.nodes.as_ref().unwrap_or(&ready.host).as_str().into(),
+            None => "".into(),
         }
     }
 
@@ -164,8 +169,6 @@ pub(crate) fn observed(
 ) -> Observation {
     let began = evidence.is_some_and(WrapperEvidence::began);
     let trouble = evidence.and_then(|evidence| evidence.trouble.as_deref());
-    let detail = || trouble.map_or_else(&said, |why| format!("{why}; {}", said()));
-    let by_file = || evidence.map_or(Observation::Starting, WrapperEvidence::standing);
     match verdict {
         AttemptEnd::Absent => Observation::Absent,
         AttemptEnd::Untold => Observation::Unknown(UNTOLD.to_owned()),
@@ -174,16 +177,23 @@ pub(crate) fn observed(
         | AttemptEnd::Void
         | AttemptEnd::TooLate
         | AttemptEnd::Succeeded
-        | AttemptEnd::Failed => by_file(),
+        | AttemptEnd::Failed => evidence.map_or(Observation::Starting, WrapperEvidence::standing),
         AttemptEnd::Ended(why) => Observation::Ended {
             began,
             why,
-            detail: detail(),
+            detail: tell_detail(trouble, said),
         },
         AttemptEnd::Lost => Observation::Vanished {
             began,
-            detail: detail(),
+            detail: tell_detail(trouble, said),
         },
+    }
+}
+
+fn tell_detail(trouble: Option<&str>, said: impl Fn() -> String) -> String {
+    match trouble {
+        Some(why) => format!("{why}; {}", said()),
+        None => said(),
     }
 }
 

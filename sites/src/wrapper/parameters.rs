@@ -212,15 +212,9 @@ pub(crate) fn written(
 
 fn placed_inputs(root: &Path, order: &SubmitRequest, program: Option<String>) -> Vec<PlacedInput> {
     let store = root.join(STORE);
-    let source = |digest: Digest| {
-        store
-            .join(digest.to_string())
-            .into_os_string()
-            .into_encoded_bytes()
-    };
     let read = order.inputs.iter().map(|(content, path)| PlacedInput {
         kind: PlacedAs::Input,
-        source: source(content.digest),
+        source: stored_path(&store, content.digest),
         target: format!("work/{path}"),
     });
     let run = order
@@ -228,10 +222,17 @@ fn placed_inputs(root: &Path, order: &SubmitRequest, program: Option<String>) ->
         .zip(program)
         .map(|(digest, target)| PlacedInput {
             kind: PlacedAs::Program,
-            source: source(digest),
+            source: stored_path(&store, digest),
             target,
         });
     read.chain(run).collect()
+}
+
+fn stored_path(store: &Path, digest: Digest) -> Vec<u8> {
+    store
+        .join(digest.to_string())
+        .into_os_string()
+        .into_encoded_bytes()
 }
 
 /// Formats the file that lists the inputs, and the outputs that are collected.

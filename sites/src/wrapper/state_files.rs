@@ -106,10 +106,9 @@ pub fn exit(bytes: &[u8], tag: AttemptTag, seal: &Seal) -> Option<ExitCause> {
         return None;
     }
     let mut words = field(&lines, "cause")?.split(' ');
-    let number = |word: Option<&str>| word.and_then(|w| w.parse::<i32>().ok());
     match words.next()? {
-        "code" => number(words.next()).map(ExitCause::Code),
-        "signal" => number(words.next()).map(ExitCause::Signal),
+        "code" => parse_number(words.next()).map(ExitCause::Code),
+        "signal" => parse_number(words.next()).map(ExitCause::Signal),
         "walltime" => Some(ExitCause::WallTime),
         "terminated" => Some(ExitCause::Terminated),
         "unstarted" if field(&lines, "cause")? == "unstarted late" => Some(ExitCause::TooLate),
@@ -124,6 +123,10 @@ pub fn exit(bytes: &[u8], tag: AttemptTag, seal: &Seal) -> Option<ExitCause> {
         )),
         _ => None,
     }
+}
+
+fn parse_number(word: Option<&str>) -> Option<i32> {
+    word.and_then(|word| word.parse().ok())
 }
 
 /// Parses `trouble`: why the site could not run it.

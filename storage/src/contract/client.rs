@@ -158,10 +158,13 @@ impl ContractClient {
 
     /// Returns everything below a prefix, as text.
     pub fn texts(&self, prefix: &str) -> Vec<(String, u64, String)> {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         self.scan(prefix)
             .into_iter()
-            .map(|stored: Stored| (text(&stored.key.0), stored.version.0, text(&stored.value)))
+            .map(|stored: Stored| {
+                let key = String::from_utf8_lossy(&stored.key.0).into_owned();
+                let value = String::from_utf8_lossy(&stored.value).into_owned();
+                (key, stored.version.0, value)
+            })
             .collect()
     }
 }

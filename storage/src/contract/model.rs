@@ -67,23 +67,26 @@ fn draw_unit(random: &mut StdRng, model: &StoreModel) -> Vec<KeyChange> {
 
 /// Applies a unit. Returns the key in conflict instead, if there is one.
 fn apply(model: &mut StoreModel, unit: &[KeyChange]) -> Option<Key> {
-    let version = |model: &StoreModel, key: &Key| Version(model.get(key).map_or(0, |(v, _)| *v));
     let wrong = unit.iter().find(|change| {
         change
             .expected
-            .is_some_and(|expected| expected != version(model, &change.key))
+            .is_some_and(|expected| expected != version_of(model, &change.key))
     });
     if let Some(change) = wrong {
         return Some(change.key.clone());
     }
     for change in unit {
-        let next = version(model, &change.key).0 + 1;
+        let next = version_of(model, &change.key).0 + 1;
         match &change.value {
             Some(value) => model.insert(change.key.clone(), (next, value.clone())),
             None => model.remove(&change.key),
         };
     }
     None
+}
+
+fn version_of(model: &StoreModel, key: &Key) -> Version {
+    Version(model.get(key).map_or(0, |(version, _)| *version))
 }
 
 fn compare(client: &ContractClient, model: &StoreModel) {

@@ -149,23 +149,26 @@ pub fn a_unit_beyond_the_bounds_is_refused_with_the_bound(subject: &dyn Subject)
 pub fn a_unit_at_the_bounds_is_kept_whole(subject: &dyn Subject) {
     let mut client = ContractClient::open(subject);
     let value = "v".repeat(MAX_VALUE_BYTES);
-    let key = |i: usize| format!("{i:0width$}", width = MAX_KEY_BYTES);
     client.commit(
         (0..MAX_CHANGES)
-            .map(|i| put_if(&key(i), 0, &value))
+            .map(|i| put_if(&longest_key(i), 0, &value))
             .collect(),
     );
     client.commit(
         (0..MAX_CHANGES)
-            .map(|i| put_if(&key(i), 1, &value))
+            .map(|i| put_if(&longest_key(i), 1, &value))
             .collect(),
     );
     let client = client.reopen(subject);
     let found = client.scan("");
     assert_eq!(found.len(), MAX_CHANGES);
     for (i, stored) in found.iter().enumerate() {
-        assert_eq!(stored.key, Key::from(key(i).as_str()));
+        assert_eq!(stored.key, Key::from(longest_key(i).as_str()));
         assert_eq!(stored.version, Version(2));
         assert!(*stored.value == *value.as_bytes());
     }
+}
+
+fn longest_key(i: usize) -> String {
+    format!("{i:0width$}", width = MAX_KEY_BYTES)
 }

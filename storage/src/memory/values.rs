@@ -178,10 +178,11 @@ impl MemoryValues {
             let goes_on = begin.starts_with(head);
             if goes_on {
                 let alike = self.alike.get(number).into_iter().flatten();
-                let is_below = |end: &KeyTail| end.with_bytes(|end| end.starts_with(tail));
-                let alike = alike.filter(|(end, _)| is_below(end));
-                let key = |end: &KeyTail| Key(end.with_bytes(|end| [&begin, end].concat().into()));
-                found.extend(alike.map(|(end, bytes)| (key(end), bytes.clone())));
+                let alike = alike.filter(|(end, _)| end.with_bytes(|end| end.starts_with(tail)));
+                found.extend(alike.map(|(end, bytes)| {
+                    let key = Key(end.with_bytes(|end| [&begin, end].concat().into()));
+                    (key, bytes.clone())
+                }));
             }
             goes_on
         };

@@ -102,12 +102,8 @@ fn is_half_made(name: &OsStr) -> bool {
 }
 
 fn create(path: &Path) -> Result<(), StoreError> {
-    let unusable = |problem: &str| StoreError::NotADirectory {
-        path: text(path),
-        problem: format!("{problem}; name a directory, or one that can be made"),
-    };
     match fs::metadata(path) {
-        Ok(found) if !found.is_dir() => Err(unusable("it is not a directory")),
+        Ok(found) if !found.is_dir() => Err(refuse_directory(path, "it is not a directory")),
         Ok(found) => {
             let mut permissions = found.permissions();
             let mode = permissions.mode() & 0o7777;
@@ -116,11 +112,12 @@ fn create(path: &Path) -> Result<(), StoreError> {
             }
             // A directory that was made for something else keeps its mode.
             if !path.join(marker::FILE).is_file() {
-                return Err(unusable(&format!(
+                let problem = format!(
                     "others can look into it (mode {mode:03o}), and it has no store yet; run \
                      chmod 700 {}",
                     path.display()
-                )));
+                );
+                return Err(refuse_directory(path, &problem));
             }
             permissions.set_mode(0o700);
             fs::set_permissions(path, permissions)
@@ -129,9 +126,16 @@ fn create(path: &Path) -> Result<(), StoreError> {
         Err(error) if error.kind() == ErrorKind::NotFound => cospan_durable::make_directory(path)
             .map_err(|source| match source.kind() {
                 ErrorKind::StorageFull => io_error(path, "made", source),
-                _ => unusable(&source.to_string()),
+                _ => refuse_directory(path, &source.to_string()),
             }),
-        Err(error) => Err(unusable(&error.to_string())),
+        Err(error) => Err(refuse_directory(path, &error.to_string())),
+    }
+}
+
+fn refuse_directory(path: &Path, problem: &str) -> StoreError {
+    StoreError::NotADirectory {
+        path: text(path),
+        problem: format!("{problem}; name a directory, or one that can be made"),
     }
 }
 

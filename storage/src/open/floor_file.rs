@@ -84,7 +84,6 @@ pub(crate) struct FloorFile {
 impl FloorFile {
     /// Opens the file, creating it if needed.
     pub(crate) fn open(path: &Path, lock_wait: Duration) -> Result<Self, StoreError> {
-        let failed = |source| io_error(path, "opened as the store's floor", source);
         let file = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -92,13 +91,15 @@ impl FloorFile {
             .write(true)
             .mode(0o600)
             .open(path)
-            .map_err(failed)?;
+            .map_err(|source| io_error(path, "opened as the store's floor", source))?;
         patiently(lock_wait, || match file.try_lock() {
             Ok(()) => Ok(()),
             Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
                 path: path.display().to_string(),
             }),
-            Err(TryLockError::Error(source)) => Err(failed(source)),
+            Err(TryLockError::Error(source)) => {
+                Err(io_error(path, "opened as the store's floor", source))
+            }
         })?;
         let kept = read(path, &file)?;
         let written = kept.as_ref().map_or(0, |kept| kept.written);
@@ -159,14 +160,16 @@ impl FloorFile {
             checksum: 0,
         };
         half.checksum = half.checksum();
-        let write = || {
-            let mut text = serde_json::to_vec(&half)?;
-            text.resize(HALF_BYTES - 1, b' ');
-            text.push(b'\n');
-            self.file
-                .write_all_at(&text, (self.written % 2) * HALF_BYTES as u64)
-        };
-        write().map_err(|source| io_error(&self.path, "written as the store's floor", source))
+        self.write_half(&half)
+            .map_err(|source| io_error(&self.path, "written as the store's floor", source))
+    }
+
+    fn write_half(&self, half: &Half) -> io::Result<()> {
+        let mut text = serde_json::to_vec(half)?;
+        text.resize(HALF_BYTES - 1, b' ');
+        text.push(b'\n');
+        self.file
+            .write_all_at(&text, (self.written % 2) * HALF_BYTES as u64)
     }
 
     /// Makes the file durable.
@@ -178,10 +181,6 @@ impl FloorFile {
 
 /// Returns the newer of the halves that are whole; `None` if nothing was ever written.
 fn read(path: &Path, file: &File) -> Result<Option<KeptFloor>, StoreError> {
-    let damaged = |problem: String| StoreError::FloorDamaged {
-        path: path.display().to_string(),
-        problem,
-    };
     let mut bytes = [0; 2 * HALF_BYTES];
     let length = read_up_to(file, &mut bytes)
         .map_err(|source| io_error(path, "read as the store's floor", source))?;
@@ -194,17 +193,18 @@ fn read(path: &Path, file: &File) -> Result<Option<KeptFloor>, StoreError> {
         .filter(|half| half.checksum() == half.checksum)
         .collect();
     let Some(half) = whole.into_iter().max_by_key(|half| half.written) else {
-        return Err(damaged("neither of its halves is whole".into()));
+        return Err(floor_damage(path, "neither of its halves is whole".into()));
     };
     if half.cospan_floor > SHAPE {
-        return Err(damaged(
+        return Err(floor_damage(
+            path,
             "a newer version wrote it; start that version".into(),
         ));
     }
     let instance = half
         .instance
         .parse()
-        .map_err(|error| damaged(format!("{error}")))?;
+        .map_err(|error| floor_damage(path, format!("{error}")))?;
     let known = KnownFloor {
         floor: half.floor(),
         by: path.display().to_string(),
@@ -214,6 +214,13 @@ fn read(path: &Path, file: &File) -> Result<Option<KeptFloor>, StoreError> {
         known,
         written: half.written,
     }))
+}
+
+fn floor_damage(path: &Path, problem: String) -> StoreError {
+    StoreError::FloorDamaged {
+        path: path.display().to_string(),
+        problem,
+    }
 }
 
 fn read_up_to(file: &File, bytes: &mut [u8]) -> io::Result<usize> {

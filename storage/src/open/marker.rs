@@ -58,22 +58,21 @@ impl Marker {
     /// Reads the marker; `None` if the directory has no store yet.
     pub(crate) fn read(directory: &LockedDirectory) -> Result<Option<Self>, StoreError> {
         let path = directory.path().join(FILE);
-        let damaged = |problem: String| StoreError::Damaged {
-            place: path.display().to_string(),
-            problem,
-        };
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return match leftover(directory.path()) {
                     None => Ok(None),
-                    Some(name) => Err(damaged(format!("it is missing, but there is {name}"))),
+                    Some(name) => Err(marker_damage(
+                        &path,
+                        format!("it is missing, but there is {name}"),
+                    )),
                 };
             }
             Err(source) => return Err(io_error(&path, "read", source)),
         };
-        let file: File =
-            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        let file: File = serde_json::from_slice(&bytes)
+            .map_err(|error| marker_damage(&path, error.to_string()))?;
         if file.cospan_store > FORMAT {
             let found = file.cospan_store;
             let known = FORMAT;
@@ -84,12 +83,13 @@ impl Marker {
             });
         }
         if file.checksum() != file.checksum {
-            return Err(damaged("its checksum does not fit its content".into()));
+            let problem = "its checksum does not fit its content".into();
+            return Err(marker_damage(&path, problem));
         }
         let instance = file
             .instance
             .parse()
-            .map_err(|error| damaged(format!("{error}")))?;
+            .map_err(|error| marker_damage(&path, format!("{error}")))?;
         let epoch = Epoch(file.epoch);
         let seq = Seq(file.seq);
         let former = file
@@ -216,6 +216,13 @@ impl Marker {
                 self.instance
             ),
         })
+    }
+}
+
+fn marker_damage(path: &Path, problem: String) -> StoreError {
+    StoreError::Damaged {
+        place: path.display().to_string(),
+        problem,
     }
 }
 

@@ -31,9 +31,9 @@ impl StorePlaces {
         let names = [LOCK_FILE, engine.file()].map(|name| directory.join(name));
         let places = std::iter::once(directory.to_path_buf()).chain(names);
         let each = places.map(|path| {
-            let failed = |source| io_error(&path, "looked at", source);
-            let file = File::open(&path).map_err(failed)?;
-            let identity = identity(file.metadata()).map_err(failed)?;
+            let file = File::open(&path).map_err(|source| io_error(&path, "looked at", source))?;
+            let identity =
+                identity(file.metadata()).map_err(|source| io_error(&path, "looked at", source))?;
             Ok(StorePlace {
                 path,
                 identity,
@@ -68,9 +68,9 @@ impl StorePlaces {
 
     /// Returns true if the place that gave this error is certainly gone, rather than out of reach.
     fn is_gone(&self, error: &io::Error) -> bool {
-        let is_reached = || self.above.as_ref().is_some_and(|above| above.exists());
         self.each.iter().any(StorePlace::is_removed)
-            || error.kind() == ErrorKind::NotFound && is_reached()
+            || error.kind() == ErrorKind::NotFound
+                && self.above.as_ref().is_some_and(|above| above.exists())
     }
 }
 

@@ -27,11 +27,10 @@ impl Adoption {
 
     /// Takes the next value; returns the values of complete records.
     pub(crate) fn take(&mut self, stored: Stored) -> Vec<Stored> {
-        let base = |stored: &Stored| keys::split(&stored.key).map(|(base, _)| base.to_owned());
         let same = self
             .record
             .first()
-            .is_some_and(|first| base(first) == base(&stored));
+            .is_some_and(|first| base_of(first) == base_of(&stored));
         let mut ready = if same { Vec::new() } else { self.finish() };
         if same || has_attempts(&stored) {
             self.record.push(stored);
@@ -83,6 +82,10 @@ impl Adoption {
         });
         Some(values.chain(record.iter().skip(written).cloned()).collect())
     }
+}
+
+fn base_of(stored: &Stored) -> Option<&str> {
+    keys::split(&stored.key).map(|(base, _)| base)
 }
 
 /// Returns true if a value is part of a record of components.

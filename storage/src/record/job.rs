@@ -304,9 +304,9 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange>>, Re
         ),
     };
     let cut = events.cut_spec().map(|cut| cut.text.as_str());
-    let spec = || WrittenJson(whole.as_deref().or(cut).unwrap_or_default());
+    let spec = whole.as_deref().or(cut).unwrap_or_default();
     let birth = BirthWritten {
-        spec: spec(),
+        spec: WrittenJson(spec),
         head: JobHead::of(job),
         common,
     };
@@ -318,7 +318,7 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange>>, Re
     let head = &birth.head;
     let events = WrittenJson(&events);
     let archived = ArchivedText {
-        spec: spec(),
+        spec: WrittenJson(spec),
         head,
         common,
         components,
@@ -407,18 +407,19 @@ pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<Archived
         let spec = &mut record.birth.spec;
         CommonTexts::named_in(spec, journal, first)?.put_into(spec, first)?;
     }
-    let job = || {
-        let components = from_wire(record.components)?;
-        let spec = Arc::new(JobSpec::from_wire(record.birth.spec)?);
-        let job = record.birth.head.with(id, spec, components)?;
-        Ok(ArchivedJob {
-            job,
-            events: from_wire(record.events)?,
-        })
-    };
-    job()
+    rebuild_archived(id, record)
         .map(Some)
         .map_err(|problem| damaged_record(&what, problem))
+}
+
+fn rebuild_archived(id: JobId, record: Archived) -> Result<ArchivedJob, RecordProblem> {
+    let components = from_wire(record.components)?;
+    let spec = Arc::new(JobSpec::from_wire(record.birth.spec)?);
+    let job = record.birth.head.with(id, spec, components)?;
+    Ok(ArchivedJob {
+        job,
+        events: from_wire(record.events)?,
+    })
 }
 
 /// Visits each value below a prefix, with its record's key and its number within the record.

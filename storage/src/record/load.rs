@@ -187,17 +187,18 @@ impl Loader {
             batches,
             ..
         } = &mut self.loaded;
-        let open = |id| batches.iter().any(|batch| batch.contains(id));
         // Never acknowledged and never placed: they have no other keys of their own.
-        for job in jobs.iter().filter(|job| open(job.id)) {
-            remains.extend(
-                submission(job)
-                    .into_iter()
-                    .flatten()
-                    .map(|change| change.key),
-            );
+        for job in jobs.iter() {
+            if batches.iter().any(|batch| batch.contains(job.id)) {
+                remains.extend(
+                    submission(job)
+                        .into_iter()
+                        .flatten()
+                        .map(|change| change.key),
+                );
+            }
         }
-        jobs.retain(|job| !open(job.id));
+        jobs.retain(|job| !batches.iter().any(|batch| batch.contains(job.id)));
         Ok(self.loaded)
     }
 }

@@ -26,19 +26,21 @@ impl RedbEngine {
     /// could hide what a walk over the leaves still shows.
     pub(crate) fn open(path: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         let path = path.join(FILE);
-        let opened = || -> Result<Database, redb::Error> {
-            let mut db = Database::builder()
-                .set_cache_size(usize::try_from(cache_bytes).unwrap_or(usize::MAX))
-                .create(&path)?;
-            db.check_integrity()?;
-            let txn = db.begin_write()?;
-            txn.open_table(TABLE)?;
-            txn.commit()?;
-            Ok(db)
-        };
-        let db = opened().map_err(|error| store_error(&path, "opened", error))?;
+        let db = open_database(&path, cache_bytes)
+            .map_err(|error| store_error(&path, "opened", error))?;
         Ok(Self(Arc::new(RedbShared { db, path })))
     }
+}
+
+fn open_database(path: &Path, cache_bytes: u64) -> Result<Database, redb::Error> {
+    let mut db = Database::builder()
+        .set_cache_size(usize::try_from(cache_bytes).unwrap_or(usize::MAX))
+        .create(path)?;
+    db.check_integrity()?;
+    let txn = db.begin_write()?;
+    txn.open_table(TABLE)?;
+    txn.commit()?;
+    Ok(db)
 }
 
 impl Engine for RedbEngine {
@@ -76,23 +78,25 @@ impl Txn for RedbTxn<'_> {
 
     fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {
         let begun = Instant::now();
-        let written = || -> Result<(), redb::Error> {
-            let txn = self.shared.db.begin_write()?;
-            {
-                let mut table = txn.open_table(TABLE)?;
-                for (key, bytes) in &writes {
-                    match bytes {
-                        Some(bytes) => drop(table.insert(&*key.0, bytes.as_slice())?),
-                        None => drop(table.remove(&*key.0)?),
-                    }
-                }
-            }
-            txn.commit()?;
-            Ok(())
-        };
-        written().map_err(|error| self.shared.error("written", error))?;
+        write_changes(&self.shared.db, &writes)
+            .map_err(|error| self.shared.error("written", error))?;
         Ok(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
+}
+
+fn write_changes(db: &Database, writes: &Writes) -> Result<(), redb::Error> {
+    let txn = db.begin_write()?;
+    {
+        let mut table = txn.open_table(TABLE)?;
+        for (key, bytes) in writes {
+            match bytes {
+                Some(bytes) => drop(table.insert(&*key.0, bytes.as_slice())?),
+                None => drop(table.remove(&*key.0)?),
+            }
+        }
+    }
+    txn.commit()?;
+    Ok(())
 }
 
 impl RedbShared {

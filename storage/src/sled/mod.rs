@@ -38,16 +38,9 @@ impl SledEngine {
             .flush_every_ms(None)
             .open()
             .map_err(|error| store_error(path, "opened", error))?;
-        let sync = |name: &str| {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open(path.join(name))?;
-            file.sync_all()?;
-            Ok(file)
-        };
-        sync("conf").map_err(|source| io_error(path, "made durable", source))?;
-        let file = sync("db").map_err(|source| io_error(path, "made durable", source))?;
+        sync_file(path, "conf").map_err(|source| io_error(path, "made durable", source))?;
+        let file =
+            sync_file(path, "db").map_err(|source| io_error(path, "made durable", source))?;
         let shared = Arc::new(SledShared::new(db, path));
         Ok(Self {
             shared,
@@ -55,6 +48,15 @@ impl SledEngine {
             path: path.into(),
         })
     }
+}
+
+fn sync_file(path: &Path, name: &str) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path.join(name))?;
+    file.sync_all()?;
+    Ok(file)
 }
 
 impl Engine for SledEngine {
@@ -106,7 +108,6 @@ impl Txn for SledEngine {
 
 /// Converts an error of sled to its meaning for the user.
 fn store_error(path: &Path, action: &'static str, error: sled::Error) -> StoreError {
-    let place = || path.join("db").display().to_string();
     match error {
         // sled gives the lock's error this text and no kind.
         sled::Error::Io(source) if source.to_string().contains("could not acquire lock") => {
@@ -116,13 +117,13 @@ fn store_error(path: &Path, action: &'static str, error: sled::Error) -> StoreEr
         }
         sled::Error::Io(source) if source.kind() == io::ErrorKind::UnexpectedEof => {
             StoreError::Damaged {
-                place: place(),
+                place: path.join("db").display().to_string(),
                 problem: source.to_string(),
             }
         }
         sled::Error::Io(source) => io_error(path, action, source),
         other => StoreError::Damaged {
-            place: place(),
+            place: path.join("db").display().to_string(),
             problem: other.to_string(),
         },
     }

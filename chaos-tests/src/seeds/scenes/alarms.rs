@@ -1,6 +1,6 @@
 //! Administrators get one message about a site that falls silent or refuses us, at that moment;
 //! where a message is lost, all are sent again after 2, 4, 8 ... seconds. A user with a job there
-//! is told what it waits for, and may give it up.
+//! can see what it waits for, and may give it up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use cospan_simulator::actor_lives::Lived;
 use cospan_simulator::fault_kinds::FaultKind;
 use cospan_simulator::jobs::job;
 
-/// Intervals of the actors' ticks; each one looks, and may die, at these times.
+/// Intervals between the looks of an actor, which dies at one of them.
 const TICKS: [u64; 4] = [30_000, 60_000, 60_001, 90_000];
 /// Deaths count within this time.
 const MINUTE: DurationMs = DurationMs(60_000);

@@ -1,6 +1,6 @@
 //! A job is cancelled while it waits, while it runs, or while its site is silent. Attempts that may
-//! live are cancelled at once, and again ever more seldom until they are seen to be over; users are
-//! told what that waits for.
+//! live are cancelled at once, and again ever more seldom until they are seen to be over; users can
+//! see what that waits for.
 
 use anyhow::{Result, bail};
 use cospan_actors::actor_settings::Settings;

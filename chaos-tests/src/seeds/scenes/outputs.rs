@@ -108,12 +108,12 @@ async fn leaves(scene: &StagedScene, to: usize, run: DurationMs) -> Result<JobId
         (whole, "inspect"),
     ]);
     if to == 1 {
-        // The site at which it was made was asked for its size and digest.
+        // The site at which it was made was asked what it is.
         calls.push((exited, "inspect"));
     }
     calls.sort_unstable();
     let mut heard = scene.heard(&site_name(to)?, &OF_COPIES, begun);
-    // The content that had the name until now is not checked here.
+    // Calls about the content that had the name until now are not checked here.
     heard.retain(|(_, call)| *call != "stop-copy" && *call != "delete-content");
     scene.same("calls", heard, calls);
     let file = scene

@@ -62,14 +62,11 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
     let requeue = |first, count| AfterAbort::Requeue {
         not_before: draft.now + parameters.backoff(first, count, seed),
     };
-    let fail = |reason: String| AfterAbort::Fail {
-        reason: reason.into(),
-    };
     let setbacks = &job.setbacks;
     match why {
-        AbortCause::Cancelled => fail("cancelled".into()),
+        AbortCause::Cancelled => fail_with("cancelled".into()),
         // Once the start is decided a payload may have begun, seen or not.
-        _ if job.start_at.is_some() && !job.spec.rerunnable => fail(match why {
+        _ if job.start_at.is_some() && !job.spec.rerunnable => fail_with(match why {
             AbortCause::Application { component, detail } => own_failure(job, *component, detail),
             _ => "its payload may have begun before this round was lost, and the job must not run \
                   twice"
@@ -81,7 +78,7 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
                 .max_claim_tries
                 .or(parameters.claim.max_claim_tries);
             if max.is_some_and(|max| setbacks.claims >= max) {
-                fail(format!(
+                fail_with(format!(
                     "no processors after {} claims: {detail}",
                     setbacks.claims + 1
                 ))
@@ -92,12 +89,12 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
         // Nobody refused it processors.
         AbortCause::Barred { .. } => requeue(parameters.claim_backoff, 1),
         AbortCause::InputLost { detail } if setbacks.inputs >= parameters.max_input_losses => {
-            fail(format!("input could not be brought to its site: {detail}"))
+            fail_with(format!("input could not be brought to its site: {detail}"))
         }
         AbortCause::InputLost { .. } => requeue(parameters.site_backoff, setbacks.inputs + 1),
         AbortCause::Application { component, detail } => {
             if setbacks.own_errors >= job.spec.max_retries || !job.spec.rerunnable {
-                fail(own_failure(job, *component, detail))
+                fail_with(own_failure(job, *component, detail))
             } else {
                 requeue(parameters.site_backoff, setbacks.own_errors + 1)
             }
@@ -106,7 +103,7 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
         AbortCause::SiteError { component, detail } if setbacks.incidents >= MAX_SITE_ERRORS => {
             let name = job.name_of(*component).unwrap_or_default();
             let times = setbacks.incidents;
-            fail(format!(
+            fail_with(format!(
                 "component {name}: {times} times lost at its sites, at last: {detail}"
             ))
         }
@@ -120,6 +117,12 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
         | AbortCause::ReservationChanged { .. } => AfterAbort::Requeue {
             not_before: draft.now,
         },
+    }
+}
+
+fn fail_with(reason: String) -> AfterAbort {
+    AfterAbort::Fail {
+        reason: reason.into(),
     }
 }
 

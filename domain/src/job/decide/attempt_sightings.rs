@@ -51,12 +51,10 @@ fn is_overdue(
     times: SiteTimes,
 ) -> bool {
     let longest = job.wall_time() + parameters.wall_margin;
-    let is_over_there = || {
-        times
+    overdue_at(job, component, parameters).is_some_and(|time| time <= asked_at)
+        && times
             .began_at
             .is_none_or(|at| at + longest <= asked_at + times.clock)
-    };
-    overdue_at(job, component, parameters).is_some_and(|time| time <= asked_at) && is_over_there()
 }
 
 pub(super) fn sighted(

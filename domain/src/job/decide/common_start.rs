@@ -23,11 +23,15 @@ pub(super) fn missed_by(draft: &Draft<'_>) -> DurationMs {
 /// Returns the component whose payload began last, if that was later than the grace after the
 /// first.
 pub(super) fn torn(draft: &Draft<'_>) -> Option<ComponentIndex> {
-    let began = |(index, component): (ComponentIndex, &Component)| {
-        let at = component.began.as_ref()?.at?;
-        Some((ClockSkew::between(at, component.start_by?), index))
-    };
-    let (first, _) = draft.job.indexed().filter_map(began).min()?;
-    let (last, component) = draft.job.indexed().filter_map(began).max()?;
+    let (first, _) = draft.job.indexed().filter_map(start_skew).min()?;
+    let (last, component) = draft.job.indexed().filter_map(start_skew).max()?;
     (last.0.abs_diff(first.0) > draft.parameters.go_grace.0).then_some(component)
+}
+
+/// How far from its last moment a component began, if it did.
+fn start_skew(
+    (index, component): (ComponentIndex, &Component),
+) -> Option<(ClockSkew, ComponentIndex)> {
+    let at = component.began.as_ref()?.at?;
+    Some((ClockSkew::between(at, component.start_by?), index))
 }

@@ -9,7 +9,7 @@ use crate::job::decide::decision_draft::Draft;
 use crate::job::decide::{abort, decide_restarts, queued_at_site, round_progress};
 use crate::job::job_command::{ExternalState, Inputs, JobRejection};
 use crate::job::job_event::JobEventKind;
-use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState, Component, JobPhase};
+use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState, JobPhase};
 use crate::planted_bugs::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
@@ -144,8 +144,7 @@ pub(super) fn lost(
     let next = next_claim(draft, draft.now).filter(|_| claiming && lives);
     let atomic = draft.job.claim_threshold(&draft.parameters.claim) == PerMillion::ONE;
     if next.is_some() {
-        let goes = |at: ComponentIndex| atomic || at == index;
-        for component in draft.indexes().filter(|at| goes(*at)) {
+        for component in draft.indexes().filter(|at| atomic || *at == index) {
             if draft.job.components[component.0 as usize].is_claimed() {
                 draft.emit(JobEventKind::ClaimGivenBack { component });
             }
@@ -180,14 +179,13 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
     if queued_at_site::begin_sooner(draft) {
         return;
     }
-    let due = |component: &Component| {
-        !matches!(component.run, AttemptState::Idle) && !component.given_back
-    };
     let claims = draft.job.claim_limits(parameters);
     let mut late = draft
         .job
         .indexed()
-        .filter(|(_, component)| due(component))
+        .filter(|(_, component)| {
+            !matches!(component.run, AttemptState::Idle) && !component.given_back
+        })
         .filter(|(_, component)| draft.is_over(draft.job.claim_ends(component, since, claims)));
     let Some((index, component)) = late.next() else {
         return;

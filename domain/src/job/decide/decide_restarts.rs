@@ -124,15 +124,14 @@ pub(super) fn lost(
 
 /// Applies the state of the input of components that are restarted.
 pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
-    let staging = |c: &Component| {
-        c.restart
-            .as_ref()
-            .is_some_and(|r| r.step == RestartStep::Staging)
-    };
     let waiting: Vec<ComponentIndex> = draft
         .job
         .indexed()
-        .filter(|(_, c)| staging(c))
+        .filter(|(_, c)| {
+            c.restart
+                .as_ref()
+                .is_some_and(|r| r.step == RestartStep::Staging)
+        })
         .map(|(index, _)| index)
         .collect();
     match inputs {
@@ -189,21 +188,20 @@ fn give_up(draft: &mut Draft<'_>, component: ComponentIndex, why: AbortCause) {
 pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), JobRejection> {
     // The reservation stands, and cancelling it would end the payload that runs.
     let stays = draft.job.spec.run.restart_scope == RestartScope::Job;
-    let placed = |component: &Component| {
-        let restart = component.restart.as_ref();
-        let there = component
-            .placement
-            .as_ref()
-            .is_some_and(|placement| placement.site == *site);
-        there
-            && !stays
-            && matches!(component.run, AttemptState::Idle)
-            && restart.is_some_and(|restart| restart.step != RestartStep::ToPlace)
-    };
     let leaving: Vec<ComponentIndex> = draft
         .job
         .indexed()
-        .filter(|(_, c)| placed(c))
+        .filter(|(_, component)| {
+            let restart = component.restart.as_ref();
+            let there = component
+                .placement
+                .as_ref()
+                .is_some_and(|placement| placement.site == *site);
+            there
+                && !stays
+                && matches!(component.run, AttemptState::Idle)
+                && restart.is_some_and(|restart| restart.step != RestartStep::ToPlace)
+        })
         .map(|(index, _)| index)
         .collect();
     if leaving.is_empty() {

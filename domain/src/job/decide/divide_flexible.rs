@@ -159,14 +159,17 @@ impl DivisionRequest<'_> {
         let length = self
             .job
             .time_on(&self.job.shapes[self.plan.shape], self.plan.parts.len());
-        let part = |(index, placement): (usize, &Placement)| CoallocationPart {
-            component: ComponentIndex(index as u32),
-            resources: share_of(&draft.job, placement.share.unwrap_or(0)),
-            length,
-            sites: vec![placement.site.clone()],
-            offset: DurationMs::ZERO,
-        };
-        let mut parts: Vec<CoallocationPart> = placements.iter().enumerate().map(part).collect();
+        let mut parts: Vec<CoallocationPart> = placements
+            .iter()
+            .enumerate()
+            .map(|(index, placement): (usize, &Placement)| CoallocationPart {
+                component: ComponentIndex(index as u32),
+                resources: share_of(&draft.job, placement.share.unwrap_or(0)),
+                length,
+                sites: vec![placement.site.clone()],
+                offset: DurationMs::ZERO,
+            })
+            .collect();
         largest_first(&mut parts, MEMORY);
         let placements = parts
             .iter()

@@ -72,17 +72,12 @@ pub(super) fn give_back(draft: &mut Draft<'_>, component: ComponentIndex, max_ho
 /// time and nothing else is awaited. Returns true if there was one.
 pub(super) fn begin_sooner(draft: &mut Draft<'_>) -> bool {
     let soon = draft.now + NOTABLE;
-    let deferred = |component: &Component| {
-        matches!(component.run, AttemptState::Submitted { .. })
-            && !component.given_back
-            && component.not_before.is_some_and(|at| at > soon)
-    };
     let all = &draft.job.components;
     let late: Vec<ComponentIndex> = draft
         .indexes()
-        .filter(|index| deferred(&all[index.0 as usize]))
+        .filter(|index| is_deferred(&all[index.0 as usize], soon))
         .collect();
-    let others = all.iter().filter(|component| !deferred(component));
+    let others = all.iter().filter(|component| !is_deferred(component, soon));
     if late.is_empty()
         || late.len() == all.len()
         || !others
@@ -100,6 +95,13 @@ pub(super) fn begin_sooner(draft: &mut Draft<'_>) -> bool {
         });
     }
     true
+}
+
+/// Whether a component in its site's queue must not begin before this time and later.
+fn is_deferred(component: &Component, soon: Timestamp) -> bool {
+    matches!(component.run, AttemptState::Submitted { .. })
+        && !component.given_back
+        && component.not_before.is_some_and(|at| at > soon)
 }
 
 /// Submits only this component again, which lost its place or its processors. Returns false if its

@@ -5,7 +5,7 @@ use crate::job::decide::abort;
 use crate::job::decide::decision_draft::Draft;
 use crate::job::job_command::JobRejection;
 use crate::job::job_event::JobEventKind;
-use crate::job::job_state::{AbortCause, Component, Job, JobPhase, JobReservations, Unreserved};
+use crate::job::job_state::{AbortCause, Job, JobPhase, JobReservations, Unreserved};
 use crate::job::reservations::{SiteDemand, begin_window};
 use crate::job::spec::RequestType;
 use crate::placed::Placement;
@@ -86,10 +86,9 @@ fn nowhere(candidates: &[Vec<Placement>], claimed: &[Unreserved]) -> Option<Comp
         return Some(ComponentIndex(0));
     }
     let indexes = (0..candidates.len() as u32).map(ComponentIndex);
-    let is_claimed = |index: ComponentIndex| claimed.iter().any(|one| one.component == index);
     let mut nowhere = indexes
         .zip(candidates)
-        .filter(|(index, at)| at.is_empty() && !is_claimed(*index));
+        .filter(|(index, at)| at.is_empty() && !claimed.iter().any(|one| one.component == *index));
     nowhere.next().map(|(index, _)| index)
 }
 
@@ -139,26 +138,27 @@ fn wanted(
     let SiteDemand {
         tolerance, length, ..
     } = SiteDemand::new(job.spec.wall_time, window, wished, parameters);
-    let part = |(index, placements): (usize, &Vec<Placement>)| {
-        let component = ComponentIndex(index as u32);
-        let resources = job.spec.components[index].resources.countable();
-        let sites = placements
-            .iter()
-            .map(|placement| placement.site.clone())
-            .collect();
-        CoallocationPart {
-            component,
-            resources,
-            length,
-            sites,
-            offset: job.spec.offset_of(component),
-        }
-    };
     let reserved = candidates
         .iter()
         .enumerate()
         .filter(|(_, sites)| !sites.is_empty());
-    let mut parts: Vec<CoallocationPart> = reserved.map(part).collect();
+    let mut parts: Vec<CoallocationPart> = reserved
+        .map(|(index, placements): (usize, &Vec<Placement>)| {
+            let component = ComponentIndex(index as u32);
+            let resources = job.spec.components[index].resources.countable();
+            let sites = placements
+                .iter()
+                .map(|placement| placement.site.clone())
+                .collect();
+            CoallocationPart {
+                component,
+                resources,
+                length,
+                sites,
+                offset: job.spec.offset_of(component),
+            }
+        })
+        .collect();
     largest_first(&mut parts, MEMORY);
     let placements = parts
         .iter()
@@ -313,19 +313,16 @@ pub(super) fn gone(
     site: &SiteName,
     serial: Serial,
 ) -> Result<(), JobRejection> {
-    let is_it = |component: &Component| {
-        let promised = component.acquisition().promised();
-        component
-            .placement
-            .as_ref()
-            .is_some_and(|placement| placement.site == *site)
-            && promised.is_some_and(|promised| !promised.shared && promised.serial == serial)
-    };
     let is_placed = matches!(draft.job.phase, JobPhase::Placed { .. });
-    let found = draft
-        .job
-        .indexed()
-        .find(|(_, component)| is_placed && is_it(component));
+    let found = draft.job.indexed().find(|(_, component)| {
+        let promised = component.acquisition().promised();
+        is_placed
+            && component
+                .placement
+                .as_ref()
+                .is_some_and(|placement| placement.site == *site)
+            && promised.is_some_and(|promised| !promised.shared && promised.serial == serial)
+    });
     let Some((component, _)) = found else {
         return Err(JobRejection::Stale);
     };

@@ -94,13 +94,11 @@ fn look_at_outputs(draft: &mut Draft<'_>, stranded: &[Stranded]) {
 /// Returns the reason why outputs do not reach their sites, if that is so for all that are not
 /// there yet.
 fn all_stranded(job: &Job, stranded: &[Stranded]) -> Option<String> {
-    let why = |index, output| {
-        stranded
-            .iter()
-            .find(|(c, o, _)| (*c, *o) == (index, output))
-    };
     let mut open = uncollected(job).map(|(index, at, _, output)| match &output.collect {
-        Collect::ToSite { site, .. } => Some((index, &output.path, site, &why(index, at)?.2)),
+        Collect::ToSite { site, .. } => {
+            let (_, _, why) = stranded.iter().find(|(c, o, _)| (*c, *o) == (index, at))?;
+            Some((index, &output.path, site, why))
+        }
         Collect::Fetch => None,
     });
     let (index, path, site, detail) = open.next()??;
@@ -284,14 +282,17 @@ fn step(draft: &mut Draft<'_>) {
 }
 
 fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
-    let ready = |c: &Component| c.run.is_confirmed_ready() && !c.given_back;
-    let early = bug(Bug::GoEarly) && draft.job.components.iter().any(ready);
-    let unclaimed = |c: &Component| bug(Bug::GoPartial) && matches!(c.run, AttemptState::Idle);
-    let all = early
-        || draft
+    let early = bug(Bug::GoEarly)
+        && draft
             .job
-            .begin_together()
-            .all(|(_, c)| ready(c) || unclaimed(c));
+            .components
+            .iter()
+            .any(|c| c.run.is_confirmed_ready() && !c.given_back);
+    let all = early
+        || draft.job.begin_together().all(|(_, c)| {
+            (c.run.is_confirmed_ready() && !c.given_back)
+                || (bug(Bug::GoPartial) && matches!(c.run, AttemptState::Idle))
+        });
     let early_for = draft.job.promised_start().unwrap_or_default();
     let early_for = early_for.since(draft.now + draft.parameters.go_lead);
     if all && (draft.job.inputs_here || bug(Bug::GoWithoutInput)) && early_for == DurationMs::ZERO {
@@ -325,12 +326,11 @@ fn go_lead(draft: &Draft<'_>) -> DurationMs {
 }
 
 fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
-    let begun = |c: &Component| c.run.has_begun();
-    let early = bug(Bug::RunEarly) && draft.job.components.iter().any(begun);
+    let early = bug(Bug::RunEarly) && draft.job.components.iter().any(|c| c.run.has_begun());
     let missing = draft
         .job
         .begin_together()
-        .find(|(_, c)| !early && !begun(c));
+        .find(|(_, c)| !early && !c.run.has_begun());
     let missing = missing.map(|(index, _)| index);
     match missing {
         None => match common_start::torn(draft) {
@@ -350,7 +350,7 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
             let together = draft
                 .job
                 .begin_together()
-                .filter(|(_, c)| here && !begun(c));
+                .filter(|(_, c)| here && !c.run.has_begun());
             for index in together.map(|(index, _)| index).collect::<Vec<_>>() {
                 abort::charge(
                     draft,
@@ -365,21 +365,22 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
 
 fn step_running(draft: &mut Draft<'_>) {
     decide_restarts::step(draft);
-    let succeeded = |run: &AttemptState| {
-        matches!(
-            run,
-            AttemptState::Ended {
-                how: AttemptEnding::Succeeded,
-                ..
-            }
-        )
-    };
-    let any = bug(Bug::FinishEarly) && draft.job.components.iter().any(|c| succeeded(&c.run));
-    let all = draft.job.components.iter().all(|c| succeeded(&c.run));
+    let any = bug(Bug::FinishEarly) && draft.job.components.iter().any(has_succeeded);
+    let all = draft.job.components.iter().all(has_succeeded);
     // A component that was restarted alone may still owe a charge to its site.
     if any || (all && !draft.job.owes_charges()) {
         draft.emit(JobEventKind::PayloadsSucceeded);
     }
+}
+
+fn has_succeeded(component: &Component) -> bool {
+    matches!(
+        component.run,
+        AttemptState::Ended {
+            how: AttemptEnding::Succeeded,
+            ..
+        }
+    )
 }
 
 fn step_aborting(draft: &mut Draft<'_>, then: AfterAbort) {

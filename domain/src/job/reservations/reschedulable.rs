@@ -2,7 +2,6 @@
 //! could have instead.
 
 use super::is_over;
-use crate::ids::SiteName;
 use crate::job::job_state::{Job, JobPhase, JobReservations};
 use crate::reservation::flexco::{FlexPlan, MetaJob, PartsPlan, WholePart};
 use crate::reservation::{CoallocationPart, SearchState, StartWindow};
@@ -91,7 +90,6 @@ fn whole_part(
         .reserved()
         .get(part)
         .and_then(Option::as_ref);
-    let is_here = |site: &SiteName| held.is_some_and(|held| held.site == *site);
     let placements = reservation
         .placements
         .get(part)
@@ -99,7 +97,7 @@ fn whole_part(
         .unwrap_or_default();
     // At its present site its input is there, or will be.
     let choices = placements.iter().map(|placement| {
-        let input = if is_here(&placement.site) {
+        let input = if held.is_some_and(|held| held.site == placement.site) {
             DurationMs::ZERO
         } else {
             placement.transfer_time

@@ -52,15 +52,10 @@ impl JobReservations {
         if self.claimed.is_empty() {
             return DurationMs::ZERO;
         }
-        let starts = || {
-            self.search
-                .reserved()
-                .iter()
-                .flatten()
-                .map(|held| held.start)
-        };
-        let first = starts().min().unwrap_or_default();
-        let last = starts().max().unwrap_or_default();
+        let reserved = self.search.reserved().iter().flatten();
+        let starts = reserved.map(|held| held.start);
+        let first = starts.clone().min().unwrap_or_default();
+        let last = starts.max().unwrap_or_default();
         let tolerance = self.search.job.tolerance;
         DurationMs(tolerance.0.saturating_sub(last.since(first).0))
     }

@@ -45,9 +45,11 @@ impl Policy for CloseToFiles {
         *context.history = known;
         let plan = outcome?;
         // Only a placement that succeeds as a whole changes the table (vector CF-5).
-        let name = |site: usize| context.grid.sites()[site].name.clone();
+        let sites = context.grid.sites();
         for (site, file_site) in brought {
-            context.history.insert(name(site), name(file_site));
+            context
+                .history
+                .insert(sites[site].name.clone(), sites[file_site].name.clone());
         }
         Ok(plan)
     }

@@ -154,11 +154,13 @@ fn gather(
     for &component in search.request.by_size() {
         let index = component as usize;
         let remaining = &mut *context.remaining;
-        let fits = |site: &usize| search.fits(index, *site, remaining);
-        let mut site = group.sites.iter().copied().find(|site| fits(site));
+        let mut site =
+            group.sites.iter().copied().find(|site| search.fits(index, *site, remaining));
         // The seed must take the largest component, or else another seed is better.
         if site.is_none() && !taken.is_empty() && group.sites.len() < most {
-            let joined = group.grow(order.iter().copied().filter(|site| fits(site)), context.grid);
+            let fitting =
+                order.iter().copied().filter(|site| search.fits(index, *site, remaining));
+            let joined = group.grow(fitting, context.grid);
             site = group.sites.last().copied().filter(|_| joined);
         }
         let Some(site) = site else {
@@ -200,8 +202,7 @@ impl Policy for ConnectedFlexibleClusterMinimization {
 
 /// Returns the best connected of the smallest groups of candidates that take the total.
 fn connect(candidates: &[FlexibleCandidate], bounds: Bounds, grid: &GridSnapshot) -> Vec<(usize, u32)> {
-    let usable = |of: &[FlexibleCandidate]| of.iter().map(|c| c.usable).collect::<Vec<u32>>();
-    let count = split(bounds.total, bounds.min, bounds.most, &usable(candidates)).len();
+    let count = split(bounds.total, bounds.min, bounds.most, &usable_counts(candidates)).len();
     let seeds = candidates.iter().filter(|_| count > 0);
     let groups = seeds.filter_map(|seed| enough(candidates, seed, bounds.total, count, grid));
     let Some(grown) = groups.min_by_key(SiteGroup::rank) else { return Vec::new() };
@@ -211,8 +212,12 @@ fn connect(candidates: &[FlexibleCandidate], bounds: Bounds, grid: &GridSnapshot
     let group = groups.best();
     let joined: Vec<FlexibleCandidate> =
         candidates.iter().filter(|c| group.sites.contains(&c.site)).copied().collect();
-    let sizes = split(bounds.total, bounds.min, count, &usable(&joined));
+    let sizes = split(bounds.total, bounds.min, count, &usable_counts(&joined));
     joined.iter().zip(sizes).map(|(candidate, size)| (candidate.site, size)).collect()
+}
+
+fn usable_counts(candidates: &[FlexibleCandidate]) -> Vec<u32> {
+    candidates.iter().map(|c| c.usable).collect()
 }
 
 /// Grows a group of `count` candidates from `seed` that takes the total together.
@@ -229,12 +234,13 @@ fn enough(
         let members = group.sites.clone();
         let others = || candidates.iter().filter(|c| !members.contains(&c.site));
         let more = count - members.len() - 1;
-        // The most that the others add beside one that joins now.
-        let beside = |joining: &FlexibleCandidate| {
+        let joining = others().filter(|joining: &&FlexibleCandidate| {
+            // The most that the others add beside one that joins now.
             let rest = others().filter(|c| c.site != joining.site).take(more);
-            rest.map(|c| u64::from(c.usable)).sum::<u64>()
-        };
-        let joined = group.grow(others().filter(|c: &&FlexibleCandidate| sum + u64::from(c.usable) + beside(c) >= total.into()).map(|c| c.site), grid);
+            let beside = rest.map(|c| u64::from(c.usable)).sum::<u64>();
+            sum + u64::from(joining.usable) + beside >= total.into()
+        });
+        let joined = group.grow(joining.map(|c| c.site), grid);
         let last = group.sites.last().filter(|_| joined)?;
         sum += others().find(|c| c.site == *last).map_or(0, |c| u64::from(c.usable));
     }

@@ -203,9 +203,10 @@ fn with_room_for_input(
     if whole.chunks.is_empty() {
         return most;
     }
-    let is_cut = |content: &Content| whole.chunks.contains_key(content);
-    let contents: BTreeSet<Content> =
-        search.contents_at(0, site, shape).filter(|content| !is_cut(content)).collect();
+    let contents: BTreeSet<Content> = search
+        .contents_at(0, site, shape)
+        .filter(|content| !whole.chunks.contains_key(content))
+        .collect();
     largest(most, |size: u32| {
         let mut contents = contents.clone();
         let mut cut = Bytes(0);

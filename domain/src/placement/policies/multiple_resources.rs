@@ -94,14 +94,13 @@ impl AnsweredRound<'_> {
         let search = self.search;
         let need = need_of(self.search);
         let sites = search.grid.sites();
-        let nearer = |site: usize, bid: &Bid| {
-            let offer = offer(search, site, free(remaining, site)).ok()?;
-            remedy(bid, &need, &offer, nearest, &|site| sites[site].name.to_string())
-        };
         let told = self.answers.iter().enumerate().map(|(site, answer)| SiteBid {
             site: sites[site].name.clone(),
             answer: answer.clone(),
-            nearer: answer.as_ref().ok().and_then(|bid| nearer(site, bid)),
+            nearer: answer.as_ref().ok().and_then(|bid| {
+                let offer = offer(search, site, free(remaining, site)).ok()?;
+                remedy(bid, &need, &offer, nearest, &|site| sites[site].name.to_string())
+            }),
             lacks_gflops: sites[site].power_per_processor.is_none(),
         });
         told.collect()
@@ -109,8 +108,10 @@ impl AnsweredRound<'_> {
 
     /// Lists the sites with room for any component, in the order in which they are taken.
     fn takers(&self, remaining: &Remaining) -> Vec<usize> {
-        let parts = || self.search.request.by_size().iter().rev().map(|part| *part as usize);
-        self.order((0..self.answers.len()).filter(|site: &usize| parts().any(|part| self.search.fits(part, *site, remaining))))
+        self.order((0..self.answers.len()).filter(|site: &usize| {
+            let mut parts = self.search.request.by_size().iter().rev();
+            parts.any(|part| self.search.fits(*part as usize, *site, remaining))
+        }))
     }
 
     /// Orders those of these sites that bid as they are taken.
@@ -156,17 +157,14 @@ fn need_of(search: &PlacementSearch<'_>) -> BidNeed {
 pub(in crate::placement) fn need(request: &PlacementRequest) -> BidNeed {
     let mut amounts =
         BidAmounts { power: Mflops(request.gflops().saturating_mul(1_000)), ..BidAmounts::default() };
-    let mut add = |processors: u32, memory_mb: u64, disk_mb: u64| {
-        amounts.processors = amounts.processors.saturating_add(processors.into());
-        amounts.memory_mb = amounts.memory_mb.saturating_add(memory_mb);
-        amounts.disk_mb = amounts.disk_mb.saturating_add(disk_mb);
-    };
     let components = request.components().iter();
     let whole = request.total().map(|total| (total, request.gflops()));
     let parts = components.map(|part| (&part.resources, part.gflops));
     for (asked, gflops) in whole.into_iter().chain(parts.filter(|_| whole.is_none())) {
         let processors = if gflops == 0 { asked.processors } else { 0 };
-        add(processors, asked.other(MEMORY), asked.other(DISK));
+        amounts.processors = amounts.processors.saturating_add(processors.into());
+        amounts.memory_mb = amounts.memory_mb.saturating_add(asked.other(MEMORY));
+        amounts.disk_mb = amounts.disk_mb.saturating_add(asked.other(DISK));
     }
     BidNeed { amounts, source_potential: BitsPerSecond(0), terms: *request.terms() }
 }

@@ -76,12 +76,12 @@ impl ReservationSearch {
             .probes()
             .map(|ranking| ranking.candidates.as_slice())
             .unwrap_or_default();
-        let place = |reserved: &PartReservation| {
+        granted.sort_by_key(|reserved| {
             order
                 .iter()
                 .position(|index| sites[*index].site == reserved.site)
-        };
-        granted.sort_by_key(|reserved| place(reserved).unwrap_or(usize::MAX));
+                .unwrap_or(usize::MAX)
+        });
         match (granted.is_empty(), self.best) {
             (false, _) => {
                 self.step = SearchStep::Rank {

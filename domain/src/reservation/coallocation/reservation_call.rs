@@ -115,20 +115,7 @@ impl ReservationCall {
         job: &Coallocation,
         expires: Timestamp,
     ) -> ReservationOutcome {
-        let request = |part: usize, window| ReservationRequest {
-            resources: job.parts[part].resources.clone(),
-            length: job.parts[part].length,
-            window,
-            flexible: false,
-        };
         let lost = ReservationOutcome::Lost { next: None };
-        let done = |is_there| {
-            if is_there {
-                ReservationOutcome::Done
-            } else {
-                lost
-            }
-        };
         match self {
             ReservationCall::Create {
                 serial,
@@ -136,7 +123,7 @@ impl ReservationCall {
                 window,
                 ..
             } => ledger
-                .request(*serial, &request(*part, *window), expires)
+                .request(*serial, &part_request(job, *part, *window), expires)
                 .into(),
             ReservationCall::Modify {
                 serial,
@@ -144,11 +131,28 @@ impl ReservationCall {
                 window,
                 ..
             } => ledger
-                .modify(serial, 1, &request(*part, *window))
+                .modify(serial, 1, &part_request(job, *part, *window))
                 .map_or(lost, ReservationOutcome::from),
-            ReservationCall::Check { serial, .. } => done(ledger.find(serial).is_some()),
-            ReservationCall::Confirm { serial, .. } => done(ledger.confirm(serial)),
-            ReservationCall::Cancel { serial, .. } => done(ledger.cancel(serial)),
+            ReservationCall::Check { serial, .. } => done_or_lost(ledger.find(serial).is_some()),
+            ReservationCall::Confirm { serial, .. } => done_or_lost(ledger.confirm(serial)),
+            ReservationCall::Cancel { serial, .. } => done_or_lost(ledger.cancel(serial)),
         }
+    }
+}
+
+fn part_request(job: &Coallocation, part: usize, window: StartWindow) -> ReservationRequest {
+    ReservationRequest {
+        resources: job.parts[part].resources.clone(),
+        length: job.parts[part].length,
+        window,
+        flexible: false,
+    }
+}
+
+fn done_or_lost(is_there: bool) -> ReservationOutcome {
+    if is_there {
+        ReservationOutcome::Done
+    } else {
+        ReservationOutcome::Lost { next: None }
     }
 }

@@ -240,27 +240,23 @@ impl ReservationSearch {
 
     /// Returns what is to be done next. It follows from the state alone.
     pub fn standing(&self) -> SearchState {
-        let last = |left: &[PartReservation], ask: fn(SiteName, Serial) -> ReservationCall| {
-            left.last()
-                .map(|reserved| ask(reserved.site.clone(), reserved.serial))
-        };
         let (ask, ended) = match &self.step {
             SearchStep::Rank { granted, at } => (self.ask_to_rank(granted, at), None),
             SearchStep::Place { part, at, .. } => (Some(self.ask_to_place(*part, at)), None),
             SearchStep::Augment { at, .. } => (Some(self.ask_to_augment(at)), None),
             SearchStep::Check { left } => (
-                last(left, |site, serial| ReservationCall::Check { site, serial }),
+                ask_last(left, |site, serial| ReservationCall::Check { site, serial }),
                 None,
             ),
             SearchStep::Confirm { left } => (
-                last(left, |site, serial| ReservationCall::Confirm {
+                ask_last(left, |site, serial| ReservationCall::Confirm {
                     site,
                     serial,
                 }),
                 None,
             ),
             SearchStep::Release { left, failure } => (
-                last(left, |site, serial| ReservationCall::Cancel {
+                ask_last(left, |site, serial| ReservationCall::Cancel {
                     site,
                     serial,
                 }),
@@ -310,4 +306,13 @@ impl ReservationSearch {
             self.release(SearchFailure::GivenUp);
         }
     }
+}
+
+/// What to ask of the last of those that are left.
+fn ask_last(
+    left: &[PartReservation],
+    ask: fn(SiteName, Serial) -> ReservationCall,
+) -> Option<ReservationCall> {
+    left.last()
+        .map(|reserved| ask(reserved.site.clone(), reserved.serial))
 }

@@ -51,14 +51,11 @@ impl ReservedStart {
 impl ReservationSearch {
     /// Steps 5 to 8, for this part and those after it.
     pub(super) fn place(&mut self, part: usize) {
-        let is_outside = |part: usize, reserved: &PartReservation| {
-            !self.window_of(part).contains(reserved.start)
-        };
         let mut parts = (part..self.held.len()).zip(&self.held[part..]);
         match parts
             .find(|(part, held): &(usize, &Option<PartReservation>)| {
                 held.as_ref()
-                    .is_none_or(|reserved| is_outside(*part, reserved))
+                    .is_none_or(|reserved| !self.window_of(*part).contains(reserved.start))
             })
             .map(|(part, _)| part)
         {

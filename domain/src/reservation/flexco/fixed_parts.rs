@@ -31,8 +31,11 @@ impl PartsPlan {
     /// Returns true if it is earlier, or as early on fewer sites. Equal plans would take turns for
     /// ever otherwise.
     pub fn is_better_than(&self, other: &Self) -> bool {
-        let sites = |plan: &Self| plan.sites.iter().collect::<BTreeSet<_>>().len();
-        (self.start, sites(self)) < (other.start, sites(other))
+        (self.start, self.site_count()) < (other.start, other.site_count())
+    }
+
+    fn site_count(&self) -> usize {
+        self.sites.iter().collect::<BTreeSet<_>>().len()
     }
 }
 

@@ -112,13 +112,12 @@ impl FreeTime for (&Kinds, &[TimelineSlot]) {
                 .map(|slot: &TimelineSlot| (slot.span, slot.free.whole_processors())),
             span,
         );
-        let gains = |at| at == span.from || self.1.iter().any(|slot| slot.span.from == at);
         let idle = steps.into_iter().map(|(at, most)| {
             let processors = most.map_or(0, |(processors, _)| processors);
             Idle {
                 at,
                 processors,
-                gains: gains(at),
+                gains: at == span.from || self.1.iter().any(|slot| slot.span.from == at),
             }
         });
         idle.collect()

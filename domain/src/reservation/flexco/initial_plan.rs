@@ -147,11 +147,11 @@ pub fn plan(
         {
             break;
         }
-        let offer = |site: &SiteOffer<'_>, time| {
-            site.time
-                .offered(Span::new(start, start + time), &asked.resources)
-        };
-        if let Some(site) = in_turn.iter().find(|site| offer(site, alone) >= wanted) {
+        let span = Span::new(start, start + alone);
+        if let Some(site) = in_turn
+            .iter()
+            .find(|site| site.time.offered(span, &asked.resources) >= wanted)
+        {
             let parts = vec![(site.name.clone(), wanted)];
             return Some(FlexPlan {
                 shape,
@@ -161,7 +161,10 @@ pub fn plan(
             });
         }
         if over_several.is_none() {
-            let offers = in_turn.iter().map(|site| (site.name, offer(site, spread)));
+            let span = Span::new(start, start + spread);
+            let offers = in_turn
+                .iter()
+                .map(|site| (site.name, site.time.offered(span, &asked.resources)));
             let offers = offers.collect::<Vec<_>>();
             over_several = fill(wanted, &offers, job.bounds).map(|parts| FlexPlan {
                 shape,

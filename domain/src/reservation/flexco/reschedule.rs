@@ -82,14 +82,10 @@ fn shift(
     let mut earlier = starts(sites, window, shape.resources.processors);
     let start = earlier.find(|start: &Timestamp| {
         let span = Span::new(*start, *start + time);
-        let offers = |name, count| {
+        present.parts.iter().all(|(name, count)| {
             let site = sites.iter().find(|site| site.name == name);
-            site.is_some_and(|site| site.time.offered(span, &shape.resources) >= count)
-        };
-        present
-            .parts
-            .iter()
-            .all(|(name, count)| offers(name, *count))
+            site.is_some_and(|site| site.time.offered(span, &shape.resources) >= *count)
+        })
     })?;
     Some(FlexPlan {
         start,

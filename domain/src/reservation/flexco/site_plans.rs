@@ -212,12 +212,11 @@ impl Plans {
             .filter(|start| *start > now)
             .min()
             .unwrap_or(FOREVER);
-        let is_front = |meta: &Meta| {
+        let front = self.metas.iter().filter(|(_, meta)| {
             meta.plan.parts.len() > 1
                 && meta.plan.at(name) > 0
                 && (meta.plan.start > now && meta.plan.start <= first)
-        };
-        let front = self.metas.iter().filter(|(_, meta)| is_front(meta));
+        });
         let mut front: Vec<_> = front.map(|(id, meta)| (meta.plan.start, *id)).collect();
         front.sort();
         front.into_iter().map(|(_, id)| id).collect()

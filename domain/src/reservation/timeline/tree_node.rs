@@ -361,12 +361,12 @@ pub(super) fn branch_of(branches: &[Branch], at: u64) -> usize {
 
 /// Merges a branch with a neighbour, if together they are small.
 fn merge(branches: &mut Vec<Branch>, index: usize) {
-    let is_small = |earlier: usize| {
-        let pair = branches.get(earlier).zip(branches.get(earlier + 1));
-        pair.is_some_and(|(a, b)| a.node.is_small_with(&b.node))
-    };
     let candidates = [Some(index), index.checked_sub(1)];
-    if let Some(earlier) = candidates.into_iter().flatten().find(|i| is_small(*i)) {
+    let small = candidates.into_iter().flatten().find(|earlier| {
+        let pair = branches.get(*earlier).zip(branches.get(earlier + 1));
+        pair.is_some_and(|(a, b)| a.node.is_small_with(&b.node))
+    });
+    if let Some(earlier) = small {
         let later = branches.remove(earlier + 1);
         let mut later_node = Arc::unwrap_or_clone(later.node);
         let branch = &mut branches[earlier];

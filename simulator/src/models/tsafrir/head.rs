@@ -159,9 +159,12 @@ pub(super) fn shares(first_rank: usize, len: usize) -> Vec<f64> {
 }
 
 fn share(rank: usize) -> f64 {
-    let fitted = |rank: usize| 14.0491 * f64::exp(-0.177531 * rank as f64) + 0.462513;
     match rank {
-        1 => HEAD_PERCENT - (2..=HEAD_LEN).map(fitted).sum::<f64>(),
-        _ => fitted(rank),
+        1 => HEAD_PERCENT - (2..=HEAD_LEN).map(fitted_share).sum::<f64>(),
+        _ => fitted_share(rank),
     }
+}
+
+fn fitted_share(rank: usize) -> f64 {
+    14.0491 * f64::exp(-0.177531 * rank as f64) + 0.462513
 }

@@ -65,10 +65,9 @@ impl RunningJobs {
 
     /// Lists the jobs with processors on `node`, in order of id.
     pub(super) fn on_node(&self, node: u32) -> Vec<LrmJobId> {
-        let holds = |job: &RunningJob| job.shares.iter().any(|share| share.node == node);
         self.jobs
             .iter()
-            .filter(|(_, job)| holds(job))
+            .filter(|(_, job)| job.shares.iter().any(|share| share.node == node))
             .map(|(id, _)| *id)
             .collect()
     }

@@ -64,17 +64,15 @@ pub(super) fn fair_rates(
     changed: &[ChannelId],
 ) -> Vec<(FlowId, FlowRate)> {
     let together = connected(channels, sharers, changed);
-    let rest = |channel: &ChannelId| {
+    let mut rests: BTreeMap<ChannelId, Rest> = BTreeMap::new();
+    for channel in &together {
         let Channel { capacity, flows } = &channels[*channel];
-        (
-            *channel,
-            Rest {
-                capacity: *capacity,
-                flows: flows.len() as u128,
-            },
-        )
-    };
-    let mut rests: BTreeMap<ChannelId, Rest> = together.iter().map(rest).collect();
+        let rest = Rest {
+            capacity: *capacity,
+            flows: flows.len() as u128,
+        };
+        rests.insert(*channel, rest);
+    }
     let flows = together
         .iter()
         .flat_map(|channel| &channels[*channel].flows);

@@ -189,15 +189,14 @@ impl SessionShared {
         &self,
         command: &ExecCommand,
     ) -> Result<(u64, oneshot::Receiver<Result<CommandOutput, ExecError>>), ExecError> {
-        let gone = || ExecError::NotStarted("the connection is gone".to_owned());
         let (send, answer) = oneshot::channel();
         let mut under_way = self.under_way();
         if under_way.heard.is_none() {
-            return Err(gone());
+            return Err(lost_connection());
         }
         under_way.last_id += 1;
         let id = under_way.last_id;
-        let slot = under_way.free.pop().ok_or_else(gone)?;
+        let slot = under_way.free.pop().ok_or_else(lost_connection)?;
         let text = match &command.work {
             Work::Script { text, .. } => Some(text.clone()),
             Work::Program(_) => None,
@@ -215,7 +214,7 @@ impl SessionShared {
                 answer: send,
             },
         );
-        self.requests.send(frame).map_err(|_| gone())?;
+        self.requests.send(frame).map_err(|_| lost_connection())?;
         Ok((id, answer))
     }
 
@@ -308,6 +307,10 @@ impl SessionShared {
             let _ = waiting.answer.send(Err(error));
         }
     }
+}
+
+fn lost_connection() -> ExecError {
+    ExecError::NotStarted("the connection is gone".to_owned())
 }
 
 async fn write(

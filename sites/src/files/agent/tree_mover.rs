@@ -170,11 +170,10 @@ impl DirectoryCopy<'_> {
     fn link(&mut self, name: &OsStr) -> Result<(), TaskError> {
         let target = self.walk.read_link(name).map_err(TaskError::source)?;
         if let Some(to) = &self.to {
-            let make = || {
-                to.here().remove(name)?;
-                to.here().link_to(&target[..], name)
-            };
-            make().at_destination(self.shown())?;
+            to.here()
+                .remove(name)
+                .and_then(|()| to.here().link_to(&target[..], name))
+                .at_destination(self.shown())?;
         }
         let kind = EntryKind::Link {
             target: target.into_vec(),

@@ -96,16 +96,23 @@ wire_enum!(Happened = JobEventKind {
 impl JobEvent {
     /// Removes the sources of the input of a placed job.
     pub(crate) fn shorten(&mut self) {
-        let shorten = |placement: &mut Placement| placement.sources.clear();
         match &mut self.what {
-            Happened::JobPlaced { placements, .. } => placements.iter_mut().for_each(shorten),
+            Happened::JobPlaced { placements, .. } => {
+                for placement in placements.iter_mut() {
+                    placement.sources.clear();
+                }
+            }
             Happened::ReservationSought { placements, .. } => {
-                placements.iter_mut().flatten().for_each(shorten);
+                for placement in placements.iter_mut().flatten() {
+                    placement.sources.clear();
+                }
             }
             Happened::ReservationForwardSought {
                 anew: Some(anew), ..
             } => {
-                anew.placements.iter_mut().flatten().for_each(shorten);
+                for placement in anew.placements.iter_mut().flatten() {
+                    placement.sources.clear();
+                }
             }
             _ => {}
         }

@@ -90,9 +90,10 @@ impl Convert<Vec<(Arc<str>, u32)>> for Weights {
     }
 
     fn from_wire(wire: Vec<(Arc<str>, u32)>) -> Result<Self, RecordProblem> {
-        let weight = |(name, thousandths)| Ok((name, Weight::from_thousandths(thousandths)?));
-        let named: Result<Vec<(Arc<str>, Weight)>, WeightError> =
-            wire.into_iter().map(weight).collect();
+        let named: Result<Vec<(Arc<str>, Weight)>, WeightError> = wire
+            .into_iter()
+            .map(|(name, thousandths)| Ok((name, Weight::from_thousandths(thousandths)?)))
+            .collect();
         let weights = named
             .and_then(|named| Weights::of(named.iter().map(|(name, weight)| (&**name, *weight))));
         weights.map_err(|error| error.to_string())
