@@ -115,30 +115,25 @@ pub(crate) fn socket(data: &Path, section: &Section) -> Result<PathBuf, SiteErro
         let path = within.to_string_lossy();
         std::env::temp_dir().join(format!("cospan-ssh-{}", short(&path)))
     };
-    let refused = |why: String| {
-        Err(SiteError::Refused(format!(
-            "{} cannot have the socket of a connection: {why}",
-            directory.display()
-        )))
-    };
     let made = std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(&directory);
-    if let Err(error) = made {
-        return refused(error.to_string());
-    }
-    match std::fs::symlink_metadata(&directory) {
-        Ok(meta) if !meta.is_dir() => refused("it is no directory".to_owned()),
+    let why = match made.and_then(|()| std::fs::symlink_metadata(&directory)) {
+        Ok(meta) if !meta.is_dir() => "it is no directory".to_owned(),
         Ok(meta) if meta.uid() != rustix::process::geteuid().as_raw() => {
-            refused("it belongs to somebody else".to_owned())
+            "it belongs to somebody else".to_owned()
         }
         Ok(meta) if meta.permissions().mode() & 0o077 != 0 => {
-            refused("others may go there; take their rights away (chmod 700)".to_owned())
+            "others may go there; take their rights away (chmod 700)".to_owned()
         }
-        Ok(_) => Ok(directory.join(name)),
-        Err(error) => refused(error.to_string()),
-    }
+        Ok(_) => return Ok(directory.join(name)),
+        Err(error) => error.to_string(),
+    };
+    Err(SiteError::Refused(format!(
+        "{} cannot have the socket of a connection: {why}",
+        directory.display()
+    )))
 }
 
 fn short(text: &str) -> String {

@@ -135,14 +135,13 @@ fn check_above(path: &Path, above: &Path) -> Result<(), DataDirectoryError> {
     let Some(found) = look_at(path, above)? else {
         return Ok(());
     };
-    let loose = |how: String| DataDirectoryError::Above {
-        path: path.into(),
-        above: above.into(),
-        how,
-    };
     let us = rustix::process::geteuid().as_raw();
     if ![ROOT, UNMAPPED, us].contains(&found.uid()) {
-        return Err(loose(format!("belongs to user {}", found.uid())));
+        return Err(DataDirectoryError::Above {
+            path: path.into(),
+            above: above.into(),
+            how: format!("belongs to user {}", found.uid()),
+        });
     }
     if found.is_symlink() {
         let leads_to = std::fs::canonicalize(above).map_err(unusable(path))?;
@@ -151,10 +150,14 @@ fn check_above(path: &Path, above: &Path) -> Result<(), DataDirectoryError> {
             .try_for_each(|above| check_above(path, above));
     }
     if found.is_dir() && can_be_changed(&found) {
-        return Err(loose(format!(
-            "can be changed by others (mode {:03o})",
-            found.mode() & 0o7777
-        )));
+        return Err(DataDirectoryError::Above {
+            path: path.into(),
+            above: above.into(),
+            how: format!(
+                "can be changed by others (mode {:03o})",
+                found.mode() & 0o7777
+            ),
+        });
     }
     Ok(())
 }

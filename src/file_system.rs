@@ -10,10 +10,13 @@ const RAMFS: u64 = 0x8584_58f6;
 /// same file system.
 pub(crate) fn existing(directory: &Path) -> &Path {
     // The last ancestor of a relative path is empty, and means the current directory.
-    let here = |above: &Path| above.as_os_str().is_empty();
-    let mut all = directory
-        .ancestors()
-        .map(|above| if here(above) { Path::new(".") } else { above });
+    let mut all = directory.ancestors().map(|above| {
+        if above.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            above
+        }
+    });
     all.find(|above| above.is_dir()).unwrap_or(Path::new("/"))
 }
 

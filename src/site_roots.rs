@@ -112,16 +112,14 @@ pub(crate) fn wrong(config: &Config, data: &Path) -> Vec<WrongRoot> {
                 continue;
             }
         };
-        let data = || {
-            let mut kept = kept.iter().filter(|_| site.ssh.is_none() && !is_known);
-            kept.find_map(|kept| Some(Why::Data(Lies::of(&root, kept)?, kept.clone())))
-        };
         let other = before.iter().find_map(|(other, theirs, knew)| {
             let may_be = site.ssh == other.ssh && !(is_known && *knew);
             let lies = Lies::of(&root, theirs).filter(|_| may_be)?;
             Some(Why::Other(lies, other.name.to_string(), other.root.clone()))
         });
-        all.extend(data().or(other).map(|why| because(site, why)));
+        let mut kept = kept.iter().filter(|_| site.ssh.is_none() && !is_known);
+        let in_data = kept.find_map(|kept| Some(Why::Data(Lies::of(&root, kept)?, kept.clone())));
+        all.extend(in_data.or(other).map(|why| because(site, why)));
         before.push((site, root, is_known));
     }
     all

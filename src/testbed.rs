@@ -182,11 +182,12 @@ pub(crate) fn said(command: &mut Command) -> Result<Result<String, String>, Test
             program: command.get_program().to_string_lossy().into_owned(),
             source,
         })?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     Ok(if output.status.success() {
-        Ok(text(&output.stdout))
+        Ok(stdout.trim().to_owned())
     } else {
-        Err(text(&output.stderr))
+        Err(stderr.trim().to_owned())
     })
 }
 

@@ -336,11 +336,6 @@ fn site_truth(site: &EnvironmentSite, reported: &Value, files: &[Value]) -> Site
     let report = list
         .into_iter()
         .find(|report| report["name"] == site.name.as_str());
-    let count = |what: &str| {
-        report
-            .and_then(|report| report[what]["processors"].as_u64())
-            .unwrap_or(u64::MAX)
-    };
     let pinned = files
         .iter()
         .filter(|file: &&Value| {
@@ -353,7 +348,10 @@ fn site_truth(site: &EnvironmentSite, reported: &Value, files: &[Value]) -> Site
     let attempts = site.root.join("attempts");
     SiteTruth {
         name: site.name.clone(),
-        processors: (count("idle"), count("total")),
+        processors: (
+            processors_of(report, "idle"),
+            processors_of(report, "total"),
+        ),
         live: names(&site.root.join("live")),
         store: names(&site.root.join("store")).into_iter().collect(),
         pinned: pinned.map(str::to_owned).collect(),
@@ -372,4 +370,10 @@ fn site_truth(site: &EnvironmentSite, reported: &Value, files: &[Value]) -> Site
             })
             .collect(),
     }
+}
+
+fn processors_of(report: Option<&Value>, what: &str) -> u64 {
+    report
+        .and_then(|report| report[what]["processors"].as_u64())
+        .unwrap_or(u64::MAX)
 }

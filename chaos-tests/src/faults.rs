@@ -400,10 +400,7 @@ fn fails_again_and_again(scene: &mut FaultScene) -> Result<()> {
         ids.iter()
             .try_for_each(|id| scene.await_state(*id, "finished"))?;
     }
-    let told = |scene: &FaultScene, site: &str| {
-        scene.receiver.received().iter().any(|n| n["site"] == site)
-    };
-    scene.wait("the administrator told", |scene| Ok(told(scene, "s1")))?;
+    scene.wait("the administrator told", |scene| Ok(is_told(scene, "s1")))?;
     let before = scene.receiver.received().len();
     std::fs::write(&wrapper, whole)?;
     // Half open it takes probes: jobs that may run again; three at once reach every site.
@@ -425,8 +422,12 @@ fn fails_again_and_again(scene: &mut FaultScene) -> Result<()> {
         Ok(scene.receiver.received().len() > before)
     })?;
     ensure!(
-        !told(scene, "s2") && !told(scene, "s3"),
+        !is_told(scene, "s2") && !is_told(scene, "s3"),
         "a healthy site was blamed"
     );
     Ok(())
+}
+
+fn is_told(scene: &FaultScene, site: &str) -> bool {
+    scene.receiver.received().iter().any(|n| n["site"] == site)
 }

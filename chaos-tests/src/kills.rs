@@ -75,23 +75,15 @@ impl KillOutcome {
 
     /// Formats the outcome for people.
     pub fn report(&self) -> String {
-        let at = |share: usize| {
-            let last = self.restarts.len().saturating_sub(1);
-            self.restarts
-                .get(last * share / 100)
-                .copied()
-                .unwrap_or_default()
-                .as_millis()
-        };
         let mut text = format!(
             "{}\nrestart to ready: p50 {} ms, p90 {} ms, max {} ms over {} kills\n\
              jobs: {:?}, payloads started: {}, histories shortened: {}\n\
              claims: {:?}, processors taken by others: {} times\n\
              took {:.1} s on {}\n",
             self.table,
-            at(50),
-            at(90),
-            at(100),
+            percentile_ms(&self.restarts, 50),
+            percentile_ms(&self.restarts, 90),
+            percentile_ms(&self.restarts, 100),
             self.restarts.len(),
             self.verdict.states,
             self.verdict.payloads,
@@ -117,23 +109,32 @@ impl KillOutcome {
     }
 }
 
+/// How long at most so many per cent of these took, which are in order.
+pub(crate) fn percentile_ms(took: &[Duration], share: usize) -> u128 {
+    let last = took.len().saturating_sub(1);
+    took.get(last * share / 100)
+        .copied()
+        .unwrap_or_default()
+        .as_millis()
+}
+
 /// Registers the files that jobs share, at the first two sites.
 ///
 /// # Errors
 /// The server refuses one.
 pub fn register_shared(environment: &TestEnvironment, api: &Api) -> Result<()> {
-    let register = |site: usize, name: &str, path: String| {
-        let place = &environment.sites[site].name;
-        api.must(
-            "/v1/files",
-            &json!({ "name": name, "site": place, "path": path }),
-        )
-    };
     for (index, name) in SHARED.into_iter().enumerate() {
         let path = environment.plant_file(index % 2, name, 1_000_000 + index * 400_000)?;
-        register(index % 2, name, path)?;
+        let place = &environment.sites[index % 2].name;
+        register_file(api, name, place, &path)?;
     }
-    register(1, GRAIN, environment.plant(1, GRAIN, &grain())?)?;
+    let path = environment.plant(1, GRAIN, &grain())?;
+    register_file(api, GRAIN, &environment.sites[1].name, &path)
+}
+
+fn register_file(api: &Api, name: &str, place: &str, path: &str) -> Result<()> {
+    let file = json!({ "name": name, "site": place, "path": path });
+    api.must("/v1/files", &file)?;
     Ok(())
 }
 

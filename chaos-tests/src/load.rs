@@ -80,15 +80,14 @@ impl ClientCrowd {
 
     /// Marks those of the newest jobs that are final.
     pub fn seen(&self, rows: &[serde_json::Value]) {
-        let is_final = |row: &serde_json::Value| {
-            matches!(
-                row["state"].as_str(),
-                Some("finished" | "failed" | "cancelled")
-            )
-        };
         let ended: Vec<u64> = rows
             .iter()
-            .filter(|row| is_final(row))
+            .filter(|row| {
+                matches!(
+                    row["state"].as_str(),
+                    Some("finished" | "failed" | "cancelled")
+                )
+            })
             .filter_map(|row| row["id"].as_u64())
             .collect();
         lock(&self.state).open.retain(|id| !ended.contains(id));

@@ -181,11 +181,6 @@ fn show(text: &str) {
 }
 
 fn run(cli: &ChaosCli) -> Result<bool> {
-    let drawn = || {
-        let seed = cli.seed.unwrap_or_else(|| StdRng::from_os_rng().random());
-        say(&format!("seed {seed}"));
-        seed
-    };
     let binary = std::path::absolute(&cli.binary)?;
     let base = std::path::absolute(&cli.base)?;
     match cli.what {
@@ -206,7 +201,7 @@ fn run(cli: &ChaosCli) -> Result<bool> {
                 depth,
                 least_in_flight: 20,
                 least_strikes,
-                seed: drawn(),
+                seed: draw_seed(cli),
                 keep: cli.keep,
             })?;
             say(&outcome.report());
@@ -215,7 +210,7 @@ fn run(cli: &ChaosCli) -> Result<bool> {
         ChaosSubcommand::Power { cuts, at_once } => {
             power::machine::go_apart()?;
             let keep = cli.keep;
-            let seed = drawn();
+            let seed = draw_seed(cli);
             let options = power::PowerOptions {
                 binary,
                 base,
@@ -234,7 +229,7 @@ fn run(cli: &ChaosCli) -> Result<bool> {
         }
         ChaosSubcommand::Points { ref only, at_once } => {
             points::check_build(&binary)?;
-            Ok(strike_points(&binary, &base, only, at_once, drawn()))
+            Ok(strike_points(&binary, &base, only, at_once, draw_seed(cli)))
         }
         ChaosSubcommand::Differ {
             scenarios,
@@ -242,7 +237,7 @@ fn run(cli: &ChaosCli) -> Result<bool> {
             at_once,
         } => {
             let keep = cli.keep;
-            let seed = drawn();
+            let seed = draw_seed(cli);
             let options = differ::DifferOptions {
                 binary,
                 base,
@@ -262,9 +257,10 @@ fn run(cli: &ChaosCli) -> Result<bool> {
             most,
             markdown,
         } => {
-            let named = |bug: &Bug| format!("{bug:?}").contains(only.as_str());
-            let shows = |bug: &Bug| markdown || !only.is_empty() || !RARE.contains(bug);
-            let all = Bug::ALL.into_iter().filter(|bug| named(bug) && shows(bug));
+            let all = Bug::ALL.into_iter().filter(|bug| {
+                let shows = markdown || !only.is_empty() || !RARE.contains(bug);
+                shows && format!("{bug:?}").contains(only.as_str())
+            });
             let mut chosen: Vec<Bug> = all.collect();
             let count = chosen.len().max(1);
             chosen.rotate_left(rotation * pick % count);
@@ -272,6 +268,12 @@ fn run(cli: &ChaosCli) -> Result<bool> {
             bugs::hunt_all(&chosen, first..first + most, markdown, &say, &show)
         }
     }
+}
+
+fn draw_seed(cli: &ChaosCli) -> u64 {
+    let seed = cli.seed.unwrap_or_else(|| StdRng::from_os_rng().random());
+    say(&format!("seed {seed}"));
+    seed
 }
 
 /// Plays faults of sites and prints the result of each; returns true if all went as they should.

@@ -319,13 +319,15 @@ fn ends(job: &JobTruth, runs: &[(AttemptTag, &PayloadRun)], verdict: &mut Oracle
             format!("job {id} finished with an aborted round"),
         );
     }
-    let first = |(tag, _): &&(AttemptTag, &PayloadRun)| {
-        last.attempts.get(&tag.component.0) == Some(&tag.attempt.0)
-    };
-    let began = || runs.iter().filter(first).map(|(_, run)| run.start_ms);
-    let apart = began()
+    let began: Vec<u64> = runs
+        .iter()
+        .filter(|(tag, _)| last.attempts.get(&tag.component.0) == Some(&tag.attempt.0))
+        .map(|(_, run)| run.start_ms)
+        .collect();
+    let apart = began
+        .iter()
         .max()
-        .zip(began().min())
+        .zip(began.iter().min())
         .map_or(0, |(last, first)| last - first);
     if apart > APART_MAX_MS {
         let what = format!("components of finished job {id} began {apart} ms apart");

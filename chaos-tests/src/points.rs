@@ -140,60 +140,66 @@ fn effects() -> impl Iterator<Item = &'static str> {
 
 /// Lists crashes at every point.
 pub fn crashes() -> Vec<Strike> {
-    let strike = |point, effect| Strike {
+    let mut strikes: Vec<Strike> = effects()
+        .flat_map(|effect| AROUND.map(|point| crash_at(point, effect)))
+        .collect();
+    strikes.extend(AROUND[2..].iter().map(|point| crash_at(point, "PlaceJob")));
+    strikes.extend(AROUND[..2].iter().map(|point| crash_at(point, "Site")));
+    strikes.extend(AROUND[..2].iter().map(|point| crash_at(point, "File")));
+    strikes.push(crash_at("before-answer", "File"));
+    strikes.push(crash_at("before-answer", ""));
+    strikes
+}
+
+fn crash_at(point: &'static str, effect: &'static str) -> Strike {
+    Strike {
         kind: "crash",
         point,
         effect,
         passage: 1,
         load: 0,
         times: 1,
-    };
-    let mut strikes: Vec<Strike> = effects()
-        .flat_map(|effect| AROUND.map(|point| strike(point, effect)))
-        .collect();
-    strikes.extend(AROUND[2..].iter().map(|point| strike(point, "PlaceJob")));
-    strikes.extend(AROUND[..2].iter().map(|point| strike(point, "Site")));
-    strikes.extend(AROUND[..2].iter().map(|point| strike(point, "File")));
-    strikes.push(strike("before-answer", "File"));
-    strikes.push(strike("before-answer", ""));
-    strikes
+    }
 }
 
 /// Lists panics with many jobs in flight: in the handlers of every kind of actor, and at the steps
 /// of the protocol.
 pub fn panics() -> Vec<Strike> {
-    let strike = |point, effect, passage| Strike {
+    // A claim timer gets messages only from its own clock.
+    let kinds = ActorKind::ALL
+        .into_iter()
+        .filter(|kind| *kind != ActorKind::ClaimTimer);
+    let mut strikes: Vec<Strike> = kinds
+        .map(|kind| panic_at("handler-entry", kind.as_str(), 1))
+        .collect();
+    let often = ["intake", "co-allocator"];
+    strikes.extend(often.map(|kind| Strike {
+        times: DEATHS_MAX,
+        ..panic_at("handler-entry", kind, 1)
+    }));
+    strikes.extend([
+        panic_at("handler-entry", "", 40),
+        panic_at("handler-entry", "", 400),
+        panic_at("decided", "", 40),
+        panic_at("decided", "", 200),
+        panic_at("after-journal", "Submit", 5),
+        panic_at("after-journal", "OpenGate", 5),
+        panic_at("started", "", 20),
+        panic_at("spawned-future", "", 30),
+        panic_at("factory", "", 25),
+    ]);
+    strikes
+}
+
+fn panic_at(point: &'static str, effect: &'static str, passage: u64) -> Strike {
+    Strike {
         kind: "panic",
         point,
         effect,
         passage,
         load: LOAD,
         times: 1,
-    };
-    // A claim timer gets messages only from its own clock.
-    let kinds = ActorKind::ALL
-        .into_iter()
-        .filter(|kind| *kind != ActorKind::ClaimTimer);
-    let mut strikes: Vec<Strike> = kinds
-        .map(|kind| strike("handler-entry", kind.as_str(), 1))
-        .collect();
-    let often = ["intake", "co-allocator"];
-    strikes.extend(often.map(|kind| Strike {
-        times: DEATHS_MAX,
-        ..strike("handler-entry", kind, 1)
-    }));
-    strikes.extend([
-        strike("handler-entry", "", 40),
-        strike("handler-entry", "", 400),
-        strike("decided", "", 40),
-        strike("decided", "", 200),
-        strike("after-journal", "Submit", 5),
-        strike("after-journal", "OpenGate", 5),
-        strike("started", "", 20),
-        strike("spawned-future", "", 30),
-        strike("factory", "", 25),
-    ]);
-    strikes
+    }
 }
 
 /// Groups strikes into lives of a data directory. Bringing many jobs into flight takes most of a

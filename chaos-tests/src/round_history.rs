@@ -63,7 +63,6 @@ pub fn events(history: &Value) -> Result<Vec<HistoryEvent>> {
     let list = history["events"]
         .as_array()
         .context("a history without events")?;
-    let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
     list.iter()
         .map(|event| {
             Ok(HistoryEvent {
@@ -72,19 +71,23 @@ pub fn events(history: &Value) -> Result<Vec<HistoryEvent>> {
                     .as_str()
                     .context("an event without a name")?
                     .into(),
-                component: number(&event["component"]),
+                component: small_number(&event["component"]),
                 components: event["components"]
                     .as_array()
                     .into_iter()
                     .flatten()
-                    .filter_map(number)
+                    .filter_map(small_number)
                     .collect(),
-                round: number(&event["round"]),
+                round: small_number(&event["round"]),
                 sites: texts(&event["sites"]),
                 detail: event["detail"].as_str().unwrap_or_default().into(),
             })
         })
         .collect()
+}
+
+fn small_number(value: &Value) -> Option<u32> {
+    u32::try_from(value.as_u64()?).ok()
 }
 
 fn texts(list: &Value) -> Vec<String> {
@@ -121,16 +124,14 @@ pub fn rounds(flexible: bool, events: &[HistoryEvent]) -> Vec<JobRound> {
         let Some(round) = rounds.last_mut() else {
             continue;
         };
-        let mut renew = |index: u32| {
-            *attempts.entry(index).or_default() += 1;
-            if round.go_ms.is_none() {
-                round.ready.remove(&index);
-            }
-        };
         match (event.name.as_str(), event.component) {
             ("ClaimBegun", _) => attempts.values_mut().for_each(|attempt| *attempt += 1),
-            ("ComponentsClaimed", _) => event.components.iter().copied().for_each(renew),
-            ("AttemptRenewed", Some(index)) => renew(index),
+            ("ComponentsClaimed", _) => {
+                for index in &event.components {
+                    renew(&mut attempts, round, *index);
+                }
+            }
+            ("AttemptRenewed", Some(index)) => renew(&mut attempts, round, index),
             ("ClaimGivenBack", Some(index)) => drop(round.ready.remove(&index)),
             // Seen late, after the decision, it proves nothing.
             ("ComponentReady", Some(index)) if round.go_ms.is_none() => {
@@ -156,20 +157,26 @@ pub fn rounds(flexible: bool, events: &[HistoryEvent]) -> Vec<JobRound> {
     rounds
 }
 
+fn renew(attempts: &mut BTreeMap<u32, u32>, round: &mut JobRound, index: u32) {
+    *attempts.entry(index).or_default() += 1;
+    if round.go_ms.is_none() {
+        round.ready.remove(&index);
+    }
+}
+
 /// Returns the numbers of the latest attempts when a job is placed: those of another split go on
 /// from the highest.
 fn placed(flexible: bool, before: &BTreeMap<u32, u32>, components: usize) -> BTreeMap<u32, u32> {
     let last = before.values().max().copied().unwrap_or(0);
-    let number = |index| {
-        if flexible {
-            last
-        } else {
-            before.get(&index).copied().unwrap_or(0)
-        }
-    };
     (0..)
         .take(components)
-        .map(|index| (index, number(index)))
+        .map(|index| {
+            if flexible {
+                (index, last)
+            } else {
+                (index, before.get(&index).copied().unwrap_or(0))
+            }
+        })
         .collect()
 }
 

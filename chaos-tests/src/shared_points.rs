@@ -30,22 +30,26 @@ const ORDER: &str = "Site";
 /// Lists crashes around each call, at the first site and at the second; and before each command is
 /// answered.
 pub fn crashes() -> Vec<Strike> {
-    let strike = |point, effect, passage| Strike {
+    let asked = SharedQuestion::NAMES.into_iter();
+    let mut strikes: Vec<Strike> = asked
+        .flat_map(|effect| {
+            [1, 2].map(|passage| AROUND.map(|point| crash_at(point, effect, passage)))
+        })
+        .flatten()
+        .collect();
+    strikes.extend((1..=3).map(|passage| crash_at("before-answer", ORDER, passage)));
+    strikes
+}
+
+fn crash_at(point: &'static str, effect: &'static str, passage: u64) -> Strike {
+    Strike {
         kind: "crash",
         point,
         effect,
         passage,
         load: 0,
         times: 1,
-    };
-    let around = |effect, passage| AROUND.map(|point| strike(point, effect, passage));
-    let asked = SharedQuestion::NAMES.into_iter();
-    let mut strikes: Vec<Strike> = asked
-        .flat_map(|effect| [1, 2].map(|passage| around(effect, passage)))
-        .flatten()
-        .collect();
-    strikes.extend((1..=3).map(|passage| strike("before-answer", ORDER, passage)));
-    strikes
+    }
 }
 
 /// Returns true if a strike is one of [`crashes`].
@@ -283,15 +287,15 @@ impl PointScene<'_> {
     fn submit(&mut self) -> Result<u64> {
         let payload = self.environment.payload();
         let ledger = self.environment.ledger();
-        let component = |name: &str| {
+        let components = ["a", "b"].map(|name| {
             json!({
                 "name": name, "processors": 2, "executable": "/bin/sh",
                 "arguments": [payload, ledger, "2", "0", "polite", "-", "0"],
             })
-        };
+        });
         let job = json!({
             "name": "within", "wall_time": "60s", "reservation": { "use": "course" },
-            "component": [component("a"), component("b")],
+            "component": components,
         });
         let mut id = None;
         self.until("the job is taken", |scene| {

@@ -51,10 +51,9 @@ impl KillTable {
 
     /// Lists states with less than `least` kills.
     pub fn rare(&self, least: u32) -> Vec<&'static str> {
-        let struck = |state: &str| self.kills.get(state).copied().unwrap_or(0);
         LIVING
             .into_iter()
-            .filter(|state| struck(state) < least)
+            .filter(|state| self.kills.get(*state).copied().unwrap_or(0) < least)
             .collect()
     }
 }

@@ -265,16 +265,12 @@ fn policies(kind: DrawnKind) -> Vec<&'static str> {
 /// Lets each component read its own chunk of a file.
 fn read_own_chunk(component: &mut Value) {
     let path = format!("in-{GRAIN}");
-    let push = |list: &mut Value, more: &[Value]| {
-        list.as_array_mut()
-            .into_iter()
-            .for_each(|list| list.extend_from_slice(more));
-    };
-    push(
-        &mut component["input"],
-        &[json!({ "file": GRAIN, "path": path, "read": "chunk" })],
-    );
-    push(&mut component["arguments"], &[json!(path), json!(CHUNK)]);
+    if let Some(inputs) = component["input"].as_array_mut() {
+        inputs.push(json!({ "file": GRAIN, "path": path, "read": "chunk" }));
+    }
+    if let Some(arguments) = component["arguments"].as_array_mut() {
+        arguments.extend([json!(path), json!(CHUNK)]);
+    }
 }
 
 /// Lets a component that is restarted after all payloads began ask for what it left behind.

@@ -171,21 +171,21 @@ fn placed(job: &Job, now: Timestamp) -> Result<ForgedJob> {
         events: Vec::new(),
         now,
     };
-    let placement = |site: &str| -> Result<Placement> {
-        let site = SiteName::new(site)?;
-        Ok(Placement {
-            site,
-            sources: Vec::new(),
-            transfer_time: DurationMs::ZERO,
-            share: None,
-            acquisition: Default::default(),
-        })
-    };
     life.command(JobCommand::Place {
-        placements: vec![placement("north")?, placement("south")?],
+        placements: vec![make_placement("north")?, make_placement("south")?],
         by: None,
     })?;
     Ok(life)
+}
+
+fn make_placement(site: &str) -> Result<Placement> {
+    Ok(Placement {
+        site: SiteName::new(site)?,
+        sources: Vec::new(),
+        transfer_time: DurationMs::ZERO,
+        share: None,
+        acquisition: Default::default(),
+    })
 }
 
 fn claiming(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {

@@ -53,8 +53,7 @@ impl BenchReport {
     /// An empty report of a bench, with the machine filled in.
     pub(super) fn new(bench: &'static str) -> Self {
         let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let cpu = read("/proc/cpuinfo");
+        let cpu = read_file("/proc/cpuinfo");
         let model = cpu
             .lines()
             .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -66,11 +65,11 @@ impl BenchReport {
             ),
             (
                 "kernel".to_owned(),
-                read("/proc/sys/kernel/osrelease").trim().to_owned(),
+                read_file("/proc/sys/kernel/osrelease").trim().to_owned(),
             ),
             (
                 "load_before".to_owned(),
-                read("/proc/loadavg").trim().to_owned(),
+                read_file("/proc/loadavg").trim().to_owned(),
             ),
         ];
         Self {
@@ -103,6 +102,10 @@ impl BenchReport {
     pub(super) fn floor(&mut self, name: &'static str, value: f64, unit: &'static str) {
         self.floors.push(BenchFigure::new(name, value, unit, ""));
     }
+}
+
+fn read_file(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
 }
 
 #[cfg(test)]

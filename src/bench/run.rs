@@ -44,20 +44,21 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
         rates.push(run_jobs(&server, jobs, (round - 1) * jobs)?);
         floors.push(wrapper(&place, round, length)?);
     }
-    let best = |around: &[WrapperCost]| {
-        around.iter().map(WrapperCost::best_per_s).sum::<f64>() / around.len() as f64
-    };
     let ratios = rates
         .iter()
         .zip(floors.windows(2))
-        .map(|(rate, around)| rate / best(around));
+        .map(|(rate, around)| rate / mean_best(around));
     let ratio = median(ratios.collect());
     let wrapper_ms = median(floors.iter().map(|floor| floor.wrapper_ms).collect());
-    report.floor("floor_wrappers_best_per_s", best(&floors), "1/s");
+    report.floor("floor_wrappers_best_per_s", mean_best(&floors), "1/s");
     report.figure("run_local_per_s", median(rates), "components/s", "");
     report.figure("run_local_ratio", ratio, "ratio", ">= 0.9");
     report.figure("wrapper_ms", wrapper_ms, "ms", "<= 8");
     Ok(report)
+}
+
+fn mean_best(around: &[WrapperCost]) -> f64 {
+    around.iter().map(WrapperCost::best_per_s).sum::<f64>() / around.len() as f64
 }
 
 /// The median; of an even number, the upper one.
@@ -133,12 +134,16 @@ fn run_jobs(server: &BenchServer, jobs: usize, done: usize) -> Result<f64> {
 /// Jobs that finished, and jobs that ended otherwise, by the server's own count.
 fn ended(server: &BenchServer) -> Result<(f64, f64)> {
     let metrics = server.text("/metrics")?;
-    let count = |how: &str| {
-        let name = format!("cospan_jobs_ended_total{{how=\"{how}\"}} ");
-        let value = metrics
-            .lines()
-            .find_map(|line| line.strip_prefix(name.as_str())?.parse().ok());
-        value.unwrap_or(0.0)
-    };
-    Ok((count("finished"), count("failed") + count("cancelled")))
+    Ok((
+        count_ended(&metrics, "finished"),
+        count_ended(&metrics, "failed") + count_ended(&metrics, "cancelled"),
+    ))
+}
+
+fn count_ended(metrics: &str, how: &str) -> f64 {
+    let name = format!("cospan_jobs_ended_total{{how=\"{how}\"}} ");
+    let value = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix(name.as_str())?.parse().ok());
+    value.unwrap_or(0.0)
 }

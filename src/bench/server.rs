@@ -163,8 +163,9 @@ impl BenchServer {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let rest = stat.rsplit_once(')').context("no stat")?.1;
         let fields: Vec<&str> = rest.split_whitespace().collect();
-        let field = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
-        Ok(field(11).context("no utime")? + field(12).context("no stime")?)
+        let user = fields.get(11).and_then(|field| field.parse::<u64>().ok());
+        let system = fields.get(12).and_then(|field| field.parse::<u64>().ok());
+        Ok(user.context("no utime")? + system.context("no stime")?)
     }
 }
 

@@ -182,9 +182,8 @@ fn run_through(
 pub(super) fn slope(points: &[(f64, f64)]) -> f64 {
     let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
     let count = logs.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| logs.iter().map(of).sum::<f64>() / count;
-    let x = mean(|point| point.0);
-    let y = mean(|point| point.1);
+    let x = logs.iter().map(|point| point.0).sum::<f64>() / count;
+    let y = logs.iter().map(|point| point.1).sum::<f64>() / count;
     let above: f64 = logs.iter().map(|(a, b)| (a - x) * (b - y)).sum();
     let below: f64 = logs.iter().map(|(a, _)| (a - x).powi(2)).sum();
     above / below

@@ -89,16 +89,13 @@ impl Rehearsal {
             .iter()
             .enumerate()
             .filter(|(_, part)| part.sites.contains(site));
-        here.map(|(index, part)| {
-            let time = |at: Timestamp| instant + Duration::from_millis(at.since(self.begun_at).0);
-            Injection {
-                fault: part.fault,
-                calls: part.calls.clone(),
-                share_ppm: (part.probability * 1e6).ceil() as u32,
-                from: time(part.from),
-                until: time(part.until),
-                seed: self.seed_at(site, index),
-            }
+        here.map(|(index, part)| Injection {
+            fault: part.fault,
+            calls: part.calls.clone(),
+            share_ppm: (part.probability * 1e6).ceil() as u32,
+            from: instant + Duration::from_millis(part.from.since(self.begun_at).0),
+            until: instant + Duration::from_millis(part.until.since(self.begun_at).0),
+            seed: self.seed_at(site, index),
         })
         .collect()
     }

@@ -60,15 +60,12 @@ impl RehearsalDeeds {
             JobEventKind::JobCancelled { .. } => jobs.cancelled += 1,
             _ => {}
         }
-        let ends = |what: &JobEventKind| {
-            matches!(
-                what,
-                JobEventKind::JobFinished
-                    | JobEventKind::JobFailed { .. }
-                    | JobEventKind::JobCancelled { .. }
-            )
-        };
-        if ends(&event.what) {
+        if matches!(
+            &event.what,
+            JobEventKind::JobFinished
+                | JobEventKind::JobFailed { .. }
+                | JobEventKind::JobCancelled { .. }
+        ) {
             self.set_back.remove(&job);
         }
     }

@@ -251,12 +251,11 @@ impl FromStr for SplitArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |text: &str| text.parse().ok().filter(|number: &u32| *number > 0);
         let split = match text.split_once(':') {
             None if text == "none" => Some(WorkloadSplit::None),
             None if text == "random" => Some(WorkloadSplit::Random),
-            None => number(text).map(WorkloadSplit::Into),
-            Some(("above", most)) => number(most).map(WorkloadSplit::LargerThan),
+            None => read_number(text).map(WorkloadSplit::Into),
+            Some(("above", most)) => read_number(most).map(WorkloadSplit::LargerThan),
             Some(_) => None,
         };
         split.map(Self).ok_or_else(|| {
@@ -265,4 +264,8 @@ impl FromStr for SplitArg {
                 .to_owned()
         })
     }
+}
+
+fn read_number(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|number: &u32| *number > 0)
 }

@@ -157,11 +157,11 @@ impl Client {
         &self,
         request: Request<B>,
     ) -> Result<Response<Body>, ureq::Error> {
-        let is_starting = || self.starting.is_some_and(|until| Instant::now() < until);
         loop {
             match self.agent.run(request.clone()) {
                 Err(ureq::Error::Io(error))
-                    if error.kind() == ErrorKind::ConnectionRefused && is_starting() =>
+                    if error.kind() == ErrorKind::ConnectionRefused
+                        && self.starting.is_some_and(|until| Instant::now() < until) =>
                 {
                     std::thread::sleep(AGAIN);
                 }

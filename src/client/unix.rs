@@ -97,13 +97,13 @@ impl Transport for UnixTransport {
 
     fn is_open(&mut self) -> bool {
         // A connection that is not in use must have nothing to read.
-        let probe = || -> std::io::Result<bool> {
-            self.stream.set_nonblocking(true)?;
-            let result = self.stream.read(&mut [0]);
-            self.stream.set_nonblocking(false)?;
-            Ok(matches!(result, Err(error) if error.kind() == ErrorKind::WouldBlock))
-        };
-        let mut probe = probe;
-        probe().unwrap_or(false)
+        is_silent(&mut self.stream).unwrap_or(false)
     }
+}
+
+fn is_silent(stream: &mut UnixStream) -> std::io::Result<bool> {
+    stream.set_nonblocking(true)?;
+    let result = stream.read(&mut [0]);
+    stream.set_nonblocking(false)?;
+    Ok(matches!(result, Err(error) if error.kind() == ErrorKind::WouldBlock))
 }

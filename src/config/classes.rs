@@ -75,7 +75,6 @@ impl ConfigCheck<'_> {
             .map(PriorityRule::rule)
             .collect();
         for (i, rule) in rules.iter().enumerate() {
-            let path = |key: &str| format!("priority[{i}].{key}");
             let number = i + 1;
             if let (Some(least), Some(most)) = (rule.min_wall_time, rule.max_wall_time)
                 && least > most
@@ -87,7 +86,7 @@ impl ConfigCheck<'_> {
                      number {number}: it matches no job"
                 );
                 self.wrong(
-                    &path("min_wall_time"),
+                    &format!("priority[{i}].min_wall_time"),
                     message,
                     "lower it, or raise max_wall_time",
                 );
@@ -99,7 +98,11 @@ impl ConfigCheck<'_> {
                     "class = \"{class}\" is above highest = \"{highest}\" in [[priority]] number \
                      {number}: jobs would get what they may not ask for"
                 );
-                self.wrong(&path("class"), message, "lower it, or raise highest");
+                self.wrong(
+                    &format!("priority[{i}].class"),
+                    message,
+                    "lower it, or raise highest",
+                );
             }
             if let Some(first) = rules[..i].iter().position(|earlier| earlier.covers(rule)) {
                 let message = format!(

@@ -248,18 +248,21 @@ impl ConfigCheck<'_> {
     fn sites(&mut self) {
         let mut seen: BTreeMap<&SiteName, usize> = BTreeMap::new();
         for (i, site) in self.config.site.iter().enumerate() {
-            let path = |key: &str| format!("site[{i}].{key}");
             if let Some(first) = seen.insert(&site.name, i) {
                 let message = format!(
                     "site {:?} is given twice (also as number {})",
                     site.name,
                     first + 1
                 );
-                self.wrong(&path("name"), message, "give each site its own name");
+                self.wrong(
+                    &format!("site[{i}].name"),
+                    message,
+                    "give each site its own name",
+                );
             }
             if site.root.is_relative() {
                 let message = format!("root of site {:?} is {}", site.name, site.root.display());
-                self.wrong(&path("root"), message, "give an absolute path");
+                self.wrong(&format!("site[{i}].root"), message, "give an absolute path");
             }
             let twin = self.config.site[..i]
                 .iter()
@@ -267,7 +270,7 @@ impl ConfigCheck<'_> {
             if let Some(other) = twin {
                 let message = format!("sites {:?} and {:?} share a root", other.name, site.name);
                 self.wrong(
-                    &path("root"),
+                    &format!("site[{i}].root"),
                     message,
                     "give each site a directory of its own",
                 );
@@ -278,7 +281,7 @@ impl ConfigCheck<'_> {
                     site.name
                 );
                 self.odd(
-                    &path("keys"),
+                    &format!("site[{i}].keys"),
                     message,
                     "name the keys that it is for, or leave it out",
                 );
@@ -298,7 +301,7 @@ impl ConfigCheck<'_> {
                 };
                 let message = format!("resources of site {:?} names {name}", site.name);
                 self.wrong(
-                    &path("resources"),
+                    &format!("site[{i}].resources"),
                     message,
                     format!("use the option {option} instead"),
                 );

@@ -39,7 +39,6 @@ impl Environment {
         let get = |name: &str| get(name).filter(|value| !value.is_empty());
         let text = |name: &str| get(name).and_then(|value| value.into_string().ok());
         let path = |name: &str| get(name).map(PathBuf::from);
-        let home = |below: &str| path("HOME").map(|home| home.join(below));
         // systemd separates several directories by colons; the first is ours.
         let state =
             text("STATE_DIRECTORY").and_then(|all| all.split(':').next().map(PathBuf::from));
@@ -51,8 +50,10 @@ impl Environment {
             log: text("COSPAN_LOG"),
             listen: text("COSPAN_LISTEN"),
             state_directory: state,
-            config_home: path("XDG_CONFIG_HOME").or_else(|| home(".config")),
-            data_home: path("XDG_DATA_HOME").or_else(|| home(".local/share")),
+            config_home: path("XDG_CONFIG_HOME")
+                .or_else(|| path("HOME").map(|home| home.join(".config"))),
+            data_home: path("XDG_DATA_HOME")
+                .or_else(|| path("HOME").map(|home| home.join(".local/share"))),
         }
     }
 }

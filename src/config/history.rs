@@ -78,6 +78,7 @@ fn pair(text: &str) -> Result<(SiteName, SiteName), String> {
     let (execution, file) = text
         .split_once('<')
         .ok_or_else(|| format!("{text:?} is no pair like \"delft<leiden\""))?;
-    let name = |text: &str| SiteName::new(text.trim()).map_err(|e| e.to_string());
-    Ok((name(execution)?, name(file)?))
+    let execution = SiteName::new(execution.trim()).map_err(|e| e.to_string())?;
+    let file = SiteName::new(file.trim()).map_err(|e| e.to_string())?;
+    Ok((execution, file))
 }

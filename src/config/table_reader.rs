@@ -66,9 +66,9 @@ impl<'r, 'i> TableReader<'r, 'i> {
             Ok(value) => Some(value),
             Err(problem) => {
                 // A number that its type cannot hold is out of the range, if there is one.
-                let counted = |(low, _): &(String, String)| low.parse::<u64>().is_ok();
                 let is_number = matches!(value.get_ref(), DeValue::Integer(_));
-                if let Some((low, high)) = range.filter(|range| is_number && counted(range)) {
+                let counted = range.filter(|(low, _)| is_number && low.parse::<u64>().is_ok());
+                if let Some((low, high)) = counted {
                     self.out_of_range(key, Some(value.span()), &low, &high);
                     return default;
                 }

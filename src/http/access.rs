@@ -143,29 +143,18 @@ pub(super) struct AccessTable(Vec<(ResourceDef, &'static AccessRule)>);
 
 impl AccessTable {
     pub(super) fn new() -> Self {
-        let pattern = |rule: &AccessRule| {
-            // A parameter of the document may contain slashes here.
-            let tail = rule.path.ends_with("/files/{name}") || rule.path.ends_with("/{path}");
-            let open = rule.path.trim_end_matches('}');
-            if tail {
-                format!("{open}:.+}}")
-            } else {
-                rule.path.to_owned()
-            }
-        };
         Self(
             RULES
                 .iter()
-                .map(|rule| (ResourceDef::new(pattern(rule)), rule))
+                .map(|rule| (ResourceDef::new(path_pattern(rule)), rule))
                 .collect(),
         )
     }
 
-    /// Finds the rule for a request. The path is the one that the router uses, so that both mean
-    /// the same.
+    /// The line for a request. The path is as the router takes it, so that both mean the same.
     ///
     /// # Errors
-    /// No such address exists, or it does not take the method.
+    /// There is no such address, or it does not take the method.
     pub(super) fn rule(
         &self,
         method: &str,
@@ -194,6 +183,17 @@ impl AccessTable {
         let takes = methods.iter().copied().collect::<Vec<_>>().join(", ");
         let detail = format!("{shown} takes {takes}, not {method}");
         Problem::new(Code::NoMethod, detail).methods(methods).into()
+    }
+}
+
+fn path_pattern(rule: &AccessRule) -> String {
+    // A parameter of the document may contain slashes here.
+    let tail = rule.path.ends_with("/files/{name}") || rule.path.ends_with("/{path}");
+    let open = rule.path.trim_end_matches('}');
+    if tail {
+        format!("{open}:.+}}")
+    } else {
+        rule.path.to_owned()
     }
 }
 

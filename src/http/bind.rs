@@ -3,7 +3,7 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -152,22 +152,25 @@ fn listen(address: SocketAddr) -> Result<TcpListener, BindError> {
 }
 
 fn load_tls(files: &TlsFiles) -> Result<ServerConfig, BindError> {
-    let error = |what, path: &PathBuf, problem: String| BindError::Tls {
-        what,
-        path: path.clone(),
-        problem,
-    };
     let certificates = CertificateDer::pem_file_iter(&files.certificates)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|e| error("the certificate", &files.certificates, e.to_string()))?;
+        .map_err(|e| tls_error("the certificate", &files.certificates, e.to_string()))?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|e| error("the private key", &files.key, e.to_string()))?;
+        .map_err(|e| tls_error("the private key", &files.key, e.to_string()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map(|config| config.with_no_client_auth())
         .and_then(|config| config.with_single_cert(certificates, key))
-        .map_err(|e| error("a usable certificate", &files.certificates, e.to_string()))
+        .map_err(|e| tls_error("a usable certificate", &files.certificates, e.to_string()))
+}
+
+fn tls_error(what: &'static str, path: &Path, problem: String) -> BindError {
+    BindError::Tls {
+        what,
+        path: path.to_owned(),
+        problem,
+    }
 }
 
 /// Checks the key file for changes again and again. One check is a call of the file system that

@@ -162,10 +162,10 @@ impl Follower {
 
     fn write(&self, changes: &[std::sync::Arc<JobChange>]) -> Bytes {
         let mut text = BytesMut::new();
-        let wanted = |change: &&std::sync::Arc<JobChange>| {
+        let wanted = changes.iter().filter(|change| {
             self.caller.reaches(&change.owner) && self.job.is_none_or(|job| change.job == job)
-        };
-        let mut wanted = changes.iter().filter(wanted).peekable();
+        });
+        let mut wanted = wanted.peekable();
         while let Some(change) = wanted.next() {
             // Only the last change of a position carries it, so that a client that resumes after it
             // has seen all of it.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, PathItem};
-use utoipa::openapi::response::{Response, ResponseBuilder};
+use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::{ContentBuilder, Object, OpenApi, Ref, RefOr, Type};
 
 use super::access::{AccessNeed, RULES};
@@ -58,29 +58,23 @@ fn id_of(method: &str, path: &str) -> String {
 }
 
 fn add_problems(operation: &mut Operation, keyed: bool) {
-    let header = |text: &str| {
-        HeaderBuilder::new()
-            .schema(Some(Object::with_type(Type::String)))
-            .description(Some(text.to_owned()))
-            .build()
-    };
-    let mut add = |status: &str, response: Response| {
-        operation
-            .responses
-            .responses
-            .insert(status.to_owned(), RefOr::T(response));
-    };
+    let mut answers = Vec::new();
     if keyed {
-        let challenge = header("How to send a key");
+        let challenge = HeaderBuilder::new()
+            .schema(Some(Object::with_type(Type::String)))
+            .description(Some("How to send a key".to_owned()))
+            .build();
         let refused = problem("There is no valid key").header("WWW-Authenticate", challenge);
-        add("401", refused.build());
-        add("403", problem("The key may not do this").build());
+        answers.push(("401", refused));
+        answers.push(("403", problem("The key may not do this")));
     }
-    add(
-        "4XX",
-        problem("The request is refused; the problem says why, and what to do").build(),
-    );
-    add("5XX", problem("The server cannot do it now").build());
+    let refused = problem("The request is refused; the problem says why, and what to do");
+    answers.push(("4XX", refused));
+    answers.push(("5XX", problem("The server cannot do it now")));
+    for (status, answer) in answers {
+        let responses = &mut operation.responses.responses;
+        responses.insert(status.to_owned(), RefOr::T(answer.build()));
+    }
 }
 
 fn problem(description: &str) -> ResponseBuilder {

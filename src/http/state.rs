@@ -88,16 +88,17 @@ impl Edge {
     /// would do, or for room at them, must not be answered that they are unknown. Later nobody
     /// waits for a silent site.
     pub(super) async fn first_words(&self) {
-        let is_unknown = || {
-            self.backend
-                .sites()
-                .sites
-                .iter()
-                .any(|site| site.state == "unknown")
-        };
-        while self.started.elapsed() < FIRST_WORDS_MAX && is_unknown() {
+        while self.started.elapsed() < FIRST_WORDS_MAX && self.has_unknown_site() {
             sleep(LOOK).await;
         }
+    }
+
+    fn has_unknown_site(&self) -> bool {
+        self.backend
+            .sites()
+            .sites
+            .iter()
+            .any(|site| site.state == "unknown")
     }
 
     /// Opens one more stream.

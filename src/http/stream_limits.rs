@@ -58,10 +58,9 @@ impl Streams {
         holders.extend(address.map(StreamHolder::Address));
         holders.push(StreamHolder::Everybody);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = |holder: &StreamHolder| counts.get(holder).copied().unwrap_or(0);
         if let Some(full) = holders
             .iter()
-            .find(|holder| open(holder) >= self.bound(holder))
+            .find(|holder| counts.get(*holder).copied().unwrap_or(0) >= self.bound(holder))
         {
             return Err(self.too_many(full));
         }

@@ -195,10 +195,9 @@ async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> HandlerResult {
         report.jobs[index].ranking = backend.rankings(&by, submission).await;
     }
     let written = actix_web::rt::task::spawn_blocking(move || serde_json::to_vec(&report)).await;
-    let wrong = |error: &dyn std::fmt::Display| HttpFailure::internal("write the report", error);
     let written = written
-        .map_err(|error| wrong(&error))?
-        .map_err(|error| wrong(&error))?;
+        .map_err(|error| HttpFailure::internal("write the report", error))?
+        .map_err(|error| HttpFailure::internal("write the report", error))?;
     Ok(HttpResponse::Ok()
         .content_type(ContentType::json())
         .body(written))
@@ -216,20 +215,20 @@ fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(
             continue;
         }
         let sight = sight.get_or_insert_with(|| Sight::of(edge, caller));
-        let owner = |name: &LogicalName| edge.backend.file_owner(name);
-        if let Some(name) = reads
-            .iter()
-            .find(|name: &&LogicalName| owner(name).is_some_and(|by| !sight.shows(&by)))
-        {
+        if let Some(name) = reads.iter().find(|name: &&LogicalName| {
+            let owner = edge.backend.file_owner(name);
+            owner.is_some_and(|by| !sight.shows(&by))
+        }) {
             return Err(ApiRefusal::UnknownFile {
                 index,
                 name: name.clone(),
             }
             .into());
         }
-        if let Some(name) =
-            writes.find(|name: &&LogicalName| owner(name).is_some_and(|by| by != *caller.name()))
-        {
+        if let Some(name) = writes.find(|name: &&LogicalName| {
+            let owner = edge.backend.file_owner(name);
+            owner.is_some_and(|by| by != *caller.name())
+        }) {
             return Err(at_index(files::taken(name), index));
         }
     }
@@ -395,13 +394,16 @@ fn preview(
         if is_shown && submission.spec.run.preferences.is_some() && ranked.len() < MAX_RANKED {
             ranked.push((report.jobs.len(), submission.clone()));
         }
-        let refused = |refusal: ApiRefusal| at_index(refusal.into(), index);
         if !is_shown {
             // All are checked; as they ask for the same, one is shown.
-            backend.would_accept(by, submission).map_err(refused)?;
+            backend
+                .would_accept(by, submission)
+                .map_err(|refusal| at_index(refusal.into(), index))?;
             continue;
         }
-        let mut explained = backend.preview(by, submission, rows).map_err(refused)?;
+        let mut explained = backend
+            .preview(by, submission, rows)
+            .map_err(|refusal| at_index(refusal.into(), index))?;
         rows = rows.saturating_sub(explained.verdicts.len() + explained.bids.len());
         if let Some((_, count)) = task {
             let summary = explained.summary;
@@ -494,18 +496,19 @@ fn idempotency_key(request: &HttpRequest) -> Result<Option<IdempotencyKey>, Http
     let Some(value) = request.headers().get(IDEMPOTENCY_KEY) else {
         return Ok(None);
     };
-    let wrong = |problem: String| {
-        HttpFailure::from(Problem::new(Code::BadHeader, problem).key("Idempotency-Key"))
-    };
     let text = value
         .to_str()
-        .map_err(|_| wrong("has characters beyond ASCII".into()))?;
+        .map_err(|_| refuse_key("has characters beyond ASCII".into()))?;
     if text.len() > MAX_KEY_BYTES {
-        return Err(wrong(format!("is longer than {MAX_KEY_BYTES} bytes")));
+        return Err(refuse_key(format!("is longer than {MAX_KEY_BYTES} bytes")));
     }
     IdempotencyKey::new(text)
         .map(Some)
-        .map_err(|error| wrong(error.to_string()))
+        .map_err(|error| refuse_key(error.to_string()))
+}
+
+fn refuse_key(problem: String) -> HttpFailure {
+    HttpFailure::from(Problem::new(Code::BadHeader, problem).key("Idempotency-Key"))
 }
 
 /// The name of one job of a request: the key itself, with its index in an array and, after the

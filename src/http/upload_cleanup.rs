@@ -82,9 +82,8 @@ impl Needed {
         let Ok(path) = upload_delivery::path(record) else {
             return true;
         };
-        let is_read = || self.contents.contains(&record.digest);
         self.files.contains(&(site.clone(), path))
-            || (record.placed.as_ref() == Some(site) && is_read())
+            || (record.placed.as_ref() == Some(site) && self.contents.contains(&record.digest))
     }
 }
 

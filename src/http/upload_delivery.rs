@@ -251,7 +251,6 @@ async fn register(
         return Ok(Err(refusal));
     }
     // Since the upload was announced, another key may have taken the name.
-    let is_other = |by: &_| by != &record.owner;
     let reaches_all = edge
         .keys
         .names_with(Role::Administrator)
@@ -259,7 +258,7 @@ async fn register(
     if edge
         .backend
         .file_owner(&record.name)
-        .is_some_and(|by| is_other(&by) && !reaches_all)
+        .is_some_and(|by| by != record.owner && !reaches_all)
     {
         return Err(taken(&record.name));
     }

@@ -225,11 +225,12 @@ fn there_already(edge: &Edge, file: &FileReport) -> UploadReport {
 fn report(edge: &Edge, upload: &Upload) -> Result<UploadReport, HttpFailure> {
     let record = upload.record();
     let arrived = edge.uploads.arrived(&record)?;
-    // The landing of the upload holds its turn.
-    let is_busy = || upload.turn.try_lock().is_err();
     let state = match record.placed {
         Some(_) => UploadState::Done,
-        None if arrived == record.size_bytes && is_busy() => UploadState::Landing,
+        // The landing of the upload holds its turn.
+        None if arrived == record.size_bytes && upload.turn.try_lock().is_err() => {
+            UploadState::Landing
+        }
         None => UploadState::Receiving,
     };
     Ok(UploadReport {
@@ -246,11 +247,10 @@ fn report(edge: &Edge, upload: &Upload) -> Result<UploadReport, HttpFailure> {
 
 /// Finds an upload that the caller may see; those of others do not exist for it.
 fn find(edge: &Edge, caller: &Caller, id: &str) -> Result<Arc<Upload>, HttpFailure> {
-    let is_seen = |record: Record| caller.reaches(&record.owner) && !record.given_up;
-    let upload = edge
-        .uploads
-        .get(id)
-        .filter(|upload| is_seen(upload.record()));
+    let upload = edge.uploads.get(id).filter(|upload| {
+        let record: Record = upload.record();
+        caller.reaches(&record.owner) && !record.given_up
+    });
     upload.ok_or_else(|| {
         let remedy = "announce it again: what is not completed is dropped after \
                       `limits.keep_uploads`";
@@ -278,12 +278,12 @@ fn busy() -> HttpFailure {
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
     let asked: UploadListQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, 100, 1000)?;
-    let is_after = |record: &Record| asked.after.as_ref().is_none_or(|after| record.id > *after);
     let mut uploads = Vec::new();
     let mut next = None;
     for upload in edge.uploads.all() {
         let record = upload.record();
-        if !record.is_open() || !is_after(&record) || !caller.reaches(&record.owner) {
+        let is_after = asked.after.as_ref().is_none_or(|after| record.id > *after);
+        if !record.is_open() || !is_after || !caller.reaches(&record.owner) {
             continue;
         }
         if uploads.len() == limit {

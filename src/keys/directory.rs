@@ -262,37 +262,37 @@ impl KeyDirectory {
 }
 
 fn written(path: &Path, text: &str) -> Result<WrittenKeys, KeyError> {
-    let damaged = |problem: String| KeyError::Damaged {
-        path: path.into(),
-        problem,
-    };
-    let written: WrittenKeys = toml::from_str(text).map_err(|error| damaged(error.to_string()))?;
+    let written: WrittenKeys =
+        toml::from_str(text).map_err(|error| report_damage(path, error.to_string()))?;
     match written.version {
         VERSION_WITHOUT_RANKS | VERSION => Ok(written),
-        version => Err(damaged(format!(
-            "it has version {version}, and this server knows {VERSION_WITHOUT_RANKS} and \
+        version => Err(report_damage(
+            path,
+            format!(
+                "it has version {version}, and this server knows {VERSION_WITHOUT_RANKS} and \
              {VERSION}; use a newer server"
-        ))),
+            ),
+        )),
     }
 }
 
 /// Parses the text of a key file.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<KeyInfo>, KeyError> {
-    let damaged = |problem: String| KeyError::Damaged {
-        path: path.into(),
-        problem,
-    };
     let written = written(path, text)?;
     let mut names = BTreeSet::new();
     let keys = written.key.into_iter().map(|key| {
-        let name = KeyName::new(&key.name).map_err(|error| damaged(error.to_string()))?;
+        let name =
+            KeyName::new(&key.name).map_err(|error| report_damage(path, error.to_string()))?;
         if !names.insert(name.clone()) {
-            return Err(damaged(format!("it has the key {name:?} twice")));
+            return Err(report_damage(
+                path,
+                format!("it has the key {name:?} twice"),
+            ));
         }
         let hash = blake3::Hash::from_hex(&key.blake3)
-            .map_err(|error| damaged(format!("the hash of key {name:?}: {error}")))?;
+            .map_err(|error| report_damage(path, format!("the hash of key {name:?}: {error}")))?;
         let roles = roles(&key.roles, written.version)
-            .map_err(|problem| damaged(format!("key {name:?}: {problem}")))?;
+            .map_err(|problem| report_damage(path, format!("key {name:?}: {problem}")))?;
         Ok(KeyInfo {
             name,
             created: key.created.0,
@@ -301,6 +301,13 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<KeyInfo>, KeyError> {
         })
     });
     keys.collect()
+}
+
+fn report_damage(path: &Path, problem: String) -> KeyError {
+    KeyError::Damaged {
+        path: path.into(),
+        problem,
+    }
 }
 
 fn roles(named: &[String], version: u32) -> Result<Roles, String> {

@@ -64,8 +64,10 @@ impl FromStr for Role {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Role::ALL.into_iter().find(|role| role.as_str() == text);
-        let known = || Role::ALL.map(Role::as_str).join(", ");
-        found.ok_or_else(|| format!("there is no role {text:?}; there are: {}", known()))
+        found.ok_or_else(|| {
+            let known = Role::ALL.map(Role::as_str).join(", ");
+            format!("there is no role {text:?}; there are: {known}")
+        })
     }
 }
 

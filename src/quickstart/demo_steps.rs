@@ -265,7 +265,6 @@ impl QuickstartStory<'_> {
 
 /// A table of the components with the verdicts of each site on them.
 fn verdicts(verdicts: &[VerdictReport]) -> String {
-    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
     let rows = verdicts.iter().map(|verdict| {
         let code = if verdict.chosen {
             good(&verdict.code)
@@ -273,8 +272,8 @@ fn verdicts(verdicts: &[VerdictReport]) -> String {
             verdict.code.clone()
         };
         vec![
-            or_dash(&verdict.component),
-            or_dash(&verdict.site),
+            verdict.component.clone().unwrap_or_else(|| "-".into()),
+            verdict.site.clone().unwrap_or_else(|| "-".into()),
             code,
             verdict.detail.clone(),
         ]

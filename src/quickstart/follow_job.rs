@@ -104,13 +104,7 @@ impl<'s> Follow<'s> {
         if far.is_empty() {
             return Ok(());
         }
-        let texts = |step: u64| -> Vec<String> {
-            far.iter()
-                .map(|transfer| transfer_text(transfer, step))
-                .collect()
-        };
-        let texts = |step| format!("from {}  {}", far[0].from, texts(step).join("  "));
-        teller.progress(&texts(1), &texts(25))
+        teller.progress(&join_texts(&far, 1), &join_texts(&far, 25))
     }
 
     /// Prints the progress of the components, and returns the parts that each has done.
@@ -198,6 +192,14 @@ fn transfer_text(transfer: &TransferReport, step: u64) -> String {
     format!("to {} {bar} {percent:>3} %", transfer.site)
 }
 
+fn join_texts(far: &[&TransferReport], step: u64) -> String {
+    let texts: Vec<String> = far
+        .iter()
+        .map(|transfer| transfer_text(transfer, step))
+        .collect();
+    format!("from {}  {}", far[0].from, texts.join("  "))
+}
+
 /// The site of a component, or a dash.
 pub(super) fn site_of(component: &ComponentReport) -> &str {
     component.site.as_deref().unwrap_or("-")
@@ -214,30 +216,28 @@ fn places(event: &EventReport, job: &JobReport) -> String {
 
 /// Describes an event in words; `None` for those that only the curious want to know.
 fn told(event: &EventReport, job: &JobReport) -> Option<String> {
-    let component = || {
-        let index = usize::try_from(event.component?).ok()?;
-        job.components.get(index)
-    };
-    let name = || component().map_or("a component", |component| component.name.as_str());
-    let detail = || event.detail.clone().unwrap_or_default();
+    let component = event
+        .component
+        .and_then(|index| job.components.get(usize::try_from(index).ok()?));
+    let name = component.map_or("a component", |component| component.name.as_str());
+    let detail = event.detail.as_deref().unwrap_or_default();
     Some(match event.event.as_str() {
         "JobPlaced" => format!("round {}: {}", event.round.unwrap_or(0), places(event, job)),
         "InputsArrived" => "all input is at its sites, whole and checked".into(),
         "ClaimBegun" => "claiming: each component is submitted to its site".into(),
-        "ComponentReady" => format!("{} holds its processors and waits at its gate", name()),
+        "ComponentReady" => format!("{name} holds its processors and waits at its gate"),
         "GoDecided" => "all are at their gates: the common start is decided and durable".into(),
         "JobStarted" => good("all components have begun together"),
         "SiteCharged" => bad(&format!(
-            "error charged to {}: {}",
-            event.sites.join(", "),
-            detail()
+            "error charged to {}: {detail}",
+            event.sites.join(", ")
         )),
-        "RoundAborted" => format!("the round is given up: {}", detail()),
+        "RoundAborted" => format!("the round is given up: {detail}"),
         "AttemptEnded" => match event.state.as_deref() {
-            Some("killed") => format!("{} is ended, so that nothing runs twice", name()),
-            Some("abandoned") => format!("{} is given up: its site is gone", name()),
-            Some("succeeded") => format!("{} succeeded", name()),
-            Some(other) => format!("{}: {other}", name()),
+            Some("killed") => format!("{name} is ended, so that nothing runs twice"),
+            Some("abandoned") => format!("{name} is given up: its site is gone"),
+            Some("succeeded") => format!("{name} succeeded"),
+            Some(other) => format!("{name}: {other}"),
             None => return None,
         },
         "JobRequeued" => "the job is back in its queue, and will be placed anew".into(),

@@ -137,14 +137,17 @@ fn gpus(options: &ComponentOptions, shape: TaskShape) -> Result<Gpus, ScriptErro
         let Some(given) = options.last(name) else {
             continue;
         };
-        let wrong = || given.wrong("write it as 2, a100:2, or in --gres as gpu:2 or gpu:a100:2");
-        let one = read(given.text()).ok_or_else(wrong)?;
-        let count = one.count.checked_mul(times).ok_or_else(wrong)?;
-        if count >= most.count {
-            most = Gpus {
-                count,
+        let all = read(given.text()).and_then(|one: Gpus| {
+            Some(Gpus {
+                count: one.count.checked_mul(times)?,
                 kinds: one.kinds,
-            };
+            })
+        });
+        let all = all.ok_or_else(|| {
+            given.wrong("write it as 2, a100:2, or in --gres as gpu:2 or gpu:a100:2")
+        })?;
+        if all.count >= most.count {
+            most = all;
         }
     }
     Ok(most)
@@ -174,9 +177,9 @@ fn memory(
         );
         return Err(ScriptError::at(second.line, problem, "give one of them"));
     }
-    let wrong = || first.wrong("write it as 4G, 512M, or as a number of megabytes");
-    let each = values::memory(first.text()).ok_or_else(wrong)?;
-    let all = each.0.checked_mul(times.into()).ok_or_else(wrong)?;
+    let all = values::memory(first.text())
+        .and_then(|each| each.0.checked_mul(times.into()))
+        .ok_or_else(|| first.wrong("write it as 4G, 512M, or as a number of megabytes"))?;
     Ok((all > 0).then_some(Bytes(all)))
 }
 
@@ -207,9 +210,9 @@ fn of_nodes(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Demand>,
         None => shape.tasks / shape.nodes,
     };
     let processors = u64::from(each) * u64::from(tasks);
-    let size = |name: &str| Some(values::memory(options.last(name)?.text())?.0);
-    let of_processors = size("mem-per-cpu").map(|each| each.saturating_mul(processors));
-    let memory = size("mem").or(of_processors).unwrap_or(0);
+    let of_processors =
+        read_bytes(options, "mem-per-cpu").map(|each| each.saturating_mul(processors));
+    let memory = read_bytes(options, "mem").or(of_processors).unwrap_or(0);
     let gpus = ["gpus-per-node", "gres"].map(|name| {
         let read = if name == "gres" {
             values::gpus_of_gres
@@ -241,15 +244,22 @@ fn of_nodes(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Demand>,
         .collect())
 }
 
+fn read_bytes(options: &ComponentOptions, name: &str) -> Option<u64> {
+    Some(values::memory(options.last(name)?.text())?.0)
+}
+
 /// Reads `a`, `a&b`, `a|b`; only Slurm knows the meaning of anything more.
 fn features(text: &str) -> Vec<Demand> {
-    let demand = |any: &str| format!("feature={any}").parse::<Demand>().ok();
     let all = match text.contains('&') {
         true if text.contains('|') => None,
-        true => text.split('&').map(demand).collect(),
-        false => demand(text).map(|demand| vec![demand]),
+        true => text.split('&').map(parse_feature).collect(),
+        false => parse_feature(text).map(|demand| vec![demand]),
     };
     all.unwrap_or_default()
+}
+
+fn parse_feature(any: &str) -> Option<Demand> {
+    format!("feature={any}").parse().ok()
 }
 
 fn lrm_options(options: &ComponentOptions) -> Vec<Arc<str>> {
@@ -320,9 +330,12 @@ impl Demands {
         start: &ScriptStart,
         arguments: Vec<Arc<str>>,
     ) -> Result<ComponentDocument, ScriptError> {
-        let unfit = |problem: String| ScriptError::whole(problem, "write a job file instead");
-        let name = ComponentName::new(name).map_err(|error| unfit(error.to_string()))?;
-        let place: OverrideTarget = AT_SLURM.parse().map_err(unfit)?;
+        let remedy = "write a job file instead";
+        let name = ComponentName::new(name)
+            .map_err(|error| ScriptError::whole(error.to_string(), remedy))?;
+        let place: OverrideTarget = AT_SLURM
+            .parse()
+            .map_err(|problem: String| ScriptError::whole(problem, remedy))?;
         let options = OverrideDocument {
             lrm_options: self.lrm_options,
             ..Default::default()

@@ -14,11 +14,10 @@ const TEXT_MAX: usize = 120 << 10;
 /// Checks that the text can be carried at all.
 pub(super) fn check(script: &Script<'_>) -> Result<(), ScriptError> {
     let text = script.text;
-    let line = |at: usize| text[..at].matches('\n').count() + 1;
     if let Some(at) = text.find('\0') {
         let problem = "the script has a NUL character";
         return Err(ScriptError::at(
-            line(at),
+            text[..at].matches('\n').count() + 1,
             problem,
             "a script is a text: is it the right file?",
         ));
@@ -26,7 +25,7 @@ pub(super) fn check(script: &Script<'_>) -> Result<(), ScriptError> {
     if let Some(at) = text.find("\r\n") {
         let problem = "the script has line breaks as Windows writes them";
         return Err(ScriptError::at(
-            line(at),
+            text[..at].matches('\n').count() + 1,
             problem,
             "convert it: `dos2unix FILE`",
         ));
@@ -47,8 +46,11 @@ pub(super) fn check(script: &Script<'_>) -> Result<(), ScriptError> {
 pub(super) fn logs_in(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     let mut words = first.trim_start_matches("#!").split_whitespace().skip(1);
-    let is_cluster = |word: &str| word.starts_with('-') && !word.starts_with("--");
-    words.any(|word| word == "--login" || (is_cluster(word) && word.contains('l')))
+    words.any(|word| {
+        // Short options may stand together in one word.
+        let is_short = word.starts_with('-') && !word.starts_with("--");
+        word == "--login" || (is_short && word.contains('l'))
+    })
 }
 
 /// The arguments of `/bin/sh` for one of the components.
@@ -76,8 +78,11 @@ pub(super) fn of(
 
 /// The name of the script's file at a site.
 fn program(name: &str) -> String {
-    let is_fit = |c: char| !c.is_control() && c != '/';
-    let fit: String = name.chars().filter(|c| is_fit(*c)).take(60).collect();
+    let fit: String = name
+        .chars()
+        .filter(|c| !c.is_control() && *c != '/')
+        .take(60)
+        .collect();
     match fit.as_str() {
         "" | "." | ".." => "script".to_owned(),
         _ => fit,

@@ -47,9 +47,10 @@ impl Collector for DataDisk {
         let Ok(disk) = rustix::fs::statvfs(&self.directory) else {
             return Vec::new();
         };
-        let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(disk.f_frsize));
-        self.free.set(bytes(disk.f_bavail).unwrap_or(i64::MAX));
-        self.size.set(bytes(disk.f_blocks).unwrap_or(i64::MAX));
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let size = disk.f_blocks.saturating_mul(disk.f_frsize);
+        self.free.set(i64::try_from(free).unwrap_or(i64::MAX));
+        self.size.set(i64::try_from(size).unwrap_or(i64::MAX));
         self.free
             .collect()
             .into_iter()

@@ -306,13 +306,13 @@ fn cost(
         .iter()
         .filter(|transfer| transfer.source.from != transfer.to);
     let processors = u64::from(spec.total_resources().processors);
-    let held = |length: DurationMs| processors.saturating_mul(length.0);
+    let held = plan.transfer_time + hold + spec.wall_time;
     Some(CostReport {
         transfers: transfers.collect(),
         moved_bytes: moved.map(|transfer| transfer.source.content.size.0).sum(),
         transfer_ms: plan.transfer_time.0,
-        held_processor_ms: held(plan.transfer_time + hold + spec.wall_time),
-        run_processor_ms: held(spec.wall_time),
+        held_processor_ms: processors.saturating_mul(held.0),
+        run_processor_ms: processors.saturating_mul(spec.wall_time.0),
     })
 }
 
@@ -430,14 +430,6 @@ fn some_of(names: &[String]) -> String {
 fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
     let next = next_claim.map(|at| format!("; processors are claimed next at {}", Instant(at)));
     let next = next.unwrap_or_default();
-    let waiting = |run: &str| {
-        let names: Vec<String> = job
-            .indexed()
-            .filter(|(_, component)| component.run.as_str() == run)
-            .filter_map(|(index, _)| name(job, index))
-            .collect();
-        some_of(&names)
-    };
     match &job.phase {
         JobPhase::Placed { .. } if job.inputs_here => {
             format!("it is placed, its input is there{next}")
@@ -448,9 +440,9 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
         }
         JobPhase::Claiming { .. } if job.inputs_here => format!(
             "processors are being claimed; at the gate: {}; submitted: {}; not yet: {}{next}",
-            waiting("at-gate"),
-            waiting("submitted"),
-            waiting("idle")
+            list_components(job, "at-gate"),
+            list_components(job, "submitted"),
+            list_components(job, "idle")
         ),
         JobPhase::Claiming { .. } => {
             format!("processors are claimed; its input is on the way{next}")
@@ -466,7 +458,7 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
             let restarted: Vec<_> = restarted.into_iter().filter_map(|i| name(job, i)).collect();
             let later = later.into_iter().take(MOST_NAMES);
             let later: String = later.filter_map(|i| begins_later(job, i)).collect();
-            let running = waiting("running");
+            let running = list_components(job, "running");
             match restarted.as_slice() {
                 [] if later.is_empty() => format!("it runs: {running}"),
                 [] => format!("it runs: {running}{later}{next}"),
@@ -494,6 +486,15 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
         | JobPhase::Failed { .. }
         | JobPhase::Cancelled { .. } => standing_of(&job.phase),
     }
+}
+
+fn list_components(job: &Job, run: &str) -> String {
+    let names: Vec<String> = job
+        .indexed()
+        .filter(|(_, component)| component.run.as_str() == run)
+        .filter_map(|(index, _)| name(job, index))
+        .collect();
+    some_of(&names)
 }
 
 /// The state, with the reason or the user if it ended badly.

@@ -163,18 +163,16 @@ impl Backend for Served {
         limit: usize,
     ) -> FilePage {
         let view = self.plane.view();
-        let has = |file: &FileRecord| {
+        let found = view.files.iter().filter(|(name, file)| {
+            if after.is_some_and(|after| *name <= after) {
+                return false;
+            }
             let entry = file.entry.as_ref();
             entry.is_some_and(|entry| {
                 shows(&entry.registered_by)
                     && site.is_none_or(|site| entry.replicas.iter().any(|(at, _)| at == site))
             })
-        };
-        let beyond = |name: &LogicalName| after.is_none_or(|after| name > after);
-        let found = view
-            .files
-            .iter()
-            .filter(|(name, file)| beyond(name) && has(file));
+        });
         let mut files: Vec<FileReport> = found
             .take(limit + 1)
             .filter_map(|(_, file)| file_report(&view, file))

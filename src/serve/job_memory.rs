@@ -26,14 +26,19 @@ pub(super) fn most(config: &Config) -> Bytes {
 /// start, so that a server starts even after its memory was cut, or a bound lowered, by half. No
 /// configured bound admits more than the server can start with.
 pub(super) fn for_jobs(config: &Config) -> JobMemory {
-    let bound = |given: Auto<Bytes>, auto: u64| {
-        given
-            .given()
-            .map_or(Bytes(auto), |bytes| bytes.min(most(config)))
-    };
-    let in_all = bound(config.limits.max_job_memory, of_server(config).0 / 4);
-    let per_key = bound(config.limits.max_job_memory_per_key, in_all.0 / 2);
+    let in_all = bound_memory(
+        config,
+        config.limits.max_job_memory,
+        of_server(config).0 / 4,
+    );
+    let per_key = bound_memory(config, config.limits.max_job_memory_per_key, in_all.0 / 2);
     JobMemory { in_all, per_key }
+}
+
+fn bound_memory(config: &Config, given: Auto<Bytes>, auto: u64) -> Bytes {
+    given
+        .given()
+        .map_or(Bytes(auto), |bytes| bytes.min(most(config)))
 }
 
 /// The configured bound, if it is more than the server can start with.

@@ -25,10 +25,11 @@ pub(super) fn completed(config: &Config) -> Config {
     let given: BTreeSet<_> = links
         .flat_map(|link| [(&link.from, &link.to), (&link.to, &link.from)])
         .collect();
-    let here = || config.site.iter().filter(|site| site.is_of_this_machine());
+    let here = config.site.iter().filter(|site| site.is_of_this_machine());
     let mut added = Vec::new();
-    for to in here() {
-        let mut from = here()
+    for to in here.clone() {
+        let mut from = here
+            .clone()
             .filter(|from: &&Site| {
                 let is_given =
                     given.contains(&(&from.name, &to.name)) || from.carries_to(to).is_some();

@@ -176,12 +176,11 @@ fn quotas(config: &Config) -> BTreeMap<SiteName, Quota> {
         Basis::Level => QuotaBasis::Level,
         Basis::Share => QuotaBasis::Share,
     };
-    let quota = |share| Quota { share, basis };
-    config
-        .site
-        .iter()
-        .map(|site| (site.name.clone(), quota(site.quota)))
-        .collect()
+    let quotas = config.site.iter().map(|site| {
+        let share = site.quota;
+        (site.name.clone(), Quota { share, basis })
+    });
+    quotas.collect()
 }
 
 fn powers(config: &Config) -> BTreeMap<SiteName, Mflops> {
@@ -298,13 +297,18 @@ fn targets(config: &Config) -> BTreeMap<TargetName, Arc<str>> {
 }
 
 fn webhooks(config: &Config) -> BTreeMap<Option<SiteName>, Vec<Arc<str>>> {
-    let text = |SecretUrl(url): &SecretUrl| Arc::<str>::from(url.as_str());
-    let all = Some((None, config.notify.webhooks.iter().map(text).collect()));
-    let each = config
-        .site
-        .iter()
-        .filter_map(|site| Some((Some(site.name.clone()), vec![text(site.webhook.as_ref()?)])));
+    let all = Some((None, config.notify.webhooks.iter().map(url_text).collect()));
+    let each = config.site.iter().filter_map(|site| {
+        Some((
+            Some(site.name.clone()),
+            vec![url_text(site.webhook.as_ref()?)],
+        ))
+    });
     all.into_iter().chain(each).collect()
+}
+
+fn url_text(SecretUrl(url): &SecretUrl) -> Arc<str> {
+    url.as_str().into()
 }
 
 /// Bounds of injected faults.
@@ -331,7 +335,6 @@ pub(super) fn store(config: &Config, data: &Path) -> (PathBuf, StoreOptions) {
 /// Settings of the HTTP edge.
 pub(super) fn http(config: &Config, data: &Path) -> HttpSettings {
     let server = &config.server;
-    let ms = |length: DurationMs| Duration::from_millis(length.0);
     let tls = match (&server.tls_certificate, &server.tls_key) {
         (Some(certificates), Some(key)) => Some(TlsFiles {
             certificates: certificates.clone(),
@@ -348,9 +351,9 @@ pub(super) fn http(config: &Config, data: &Path) -> HttpSettings {
         max_bulk_jobs: config.limits.max_jobs_per_request as usize,
         max_sweep_tasks: config.limits.max_sweep_tasks as usize,
         max_job_bytes: job_memory::for_jobs(config).per_key,
-        head_timeout: ms(server.head_timeout),
-        body_timeout: ms(server.body_timeout),
-        keep_alive: ms(server.keep_alive),
+        head_timeout: to_duration(server.head_timeout),
+        body_timeout: to_duration(server.body_timeout),
+        keep_alive: to_duration(server.keep_alive),
         metrics_without_key: server.metrics_public,
         max_requests_per_s_per_key: server.max_requests_per_s,
         max_failures_per_minute: server.max_failures_per_minute,
@@ -358,17 +361,21 @@ pub(super) fn http(config: &Config, data: &Path) -> HttpSettings {
         max_streams_per_key: server.max_streams_per_key as usize,
         max_streams_per_address: server.max_streams_per_address as usize,
         max_dry_runs: server.max_dry_runs as usize,
-        dry_run_budget: ms(server.dry_run_budget),
+        dry_run_budget: to_duration(server.dry_run_budget),
         kept_changes: server.kept_changes as usize,
-        stop_timeout: ms(server.stop_timeout),
-        key_refresh: ms(server.key_refresh),
+        stop_timeout: to_duration(server.stop_timeout),
+        key_refresh: to_duration(server.key_refresh),
         spec_limits: limits(config),
         uploads: UploadSettings {
             directory: Some(data.join("uploads")),
             max_bytes: config.limits.max_upload.0,
             quota_bytes: config.limits.upload_quota.0,
             quota_files: u64::from(config.limits.upload_quota_files),
-            keep: ms(config.limits.keep_uploads),
+            keep: to_duration(config.limits.keep_uploads),
         },
     }
+}
+
+fn to_duration(length: DurationMs) -> Duration {
+    Duration::from_millis(length.0)
 }

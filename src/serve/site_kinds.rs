@@ -250,8 +250,8 @@ pub(super) async fn sites(
 async fn take_far(sites: &[(SiteName, Initialise)]) -> Result<(), SiteError> {
     let taken = sites.iter().map(|(site, take)| async move {
         let taken = tokio::time::timeout(TAKEN_WITHIN, take()).await;
-        let late = || Err(SiteError::NotSent("no answer yet".to_owned()));
-        match taken.unwrap_or_else(|_| late()) {
+        let taken = taken.unwrap_or_else(|_| Err(SiteError::NotSent("no answer yet".to_owned())));
+        match taken {
             Err(problem) if problem.is_passing() => {
                 warn!(%site, %problem, "not reached; its root is taken when it is");
                 Ok(())

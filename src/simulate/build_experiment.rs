@@ -114,32 +114,23 @@ pub(super) fn files(grid: &BuiltGrid) -> Result<Vec<(LogicalName, SiteName, RelP
 
 /// Failures of nodes at all sites.
 pub(super) fn failures(grid: &BuiltGrid) -> Vec<NodeFailure> {
-    let mut failures: Vec<NodeFailure> = grid
-        .sites
-        .iter()
-        .flat_map(|site: &BuiltSite| -> Vec<NodeFailure> {
-            let failure = |how: Failing, down: &NodeDown| {
-                let NodeDown { at, node, repair } = *down;
-                NodeFailure {
-                    how,
-                    at,
-                    site: site.name.clone(),
-                    node,
-                    repair,
-                }
-            };
-            let down = site
-                .node_failures
-                .iter()
-                .map(|down| failure(Failing::Down, down));
-            let holes = site
-                .black_holes
-                .iter()
-                .map(|hole| failure(Failing::BlackHole, hole));
-            down.chain(holes).collect()
-        })
-        .collect();
-    failures.sort_by_key(|failure| failure.at);
+    let mut failures = Vec::new();
+    for site in &grid.sites {
+        let down = site.node_failures.iter().map(|down| (Failing::Down, down));
+        let holes = site.black_holes.iter();
+        let holes = holes.map(|hole| (Failing::BlackHole, hole));
+        for (how, down) in down.chain(holes) {
+            let NodeDown { at, node, repair } = *down;
+            failures.push(NodeFailure {
+                how,
+                at,
+                site: site.name.clone(),
+                node,
+                repair,
+            });
+        }
+    }
+    failures.sort_by_key(|failure: &NodeFailure| failure.at);
     failures
 }
 
@@ -154,9 +145,9 @@ pub(super) struct Slowdown {
 impl Slowdown {
     /// `per_mille` for each further site, over links as fast as the fastest.
     pub(super) fn new(per_mille: u64, grid: &BuiltGrid) -> Self {
-        let rates = || grid.links.iter().map(|link| link.bandwidth.0);
-        let fastest = rates().max().unwrap_or(1);
-        let slowest = rates().min().unwrap_or(1);
+        let rates = grid.links.iter().map(|link| link.bandwidth.0);
+        let fastest = rates.clone().max().unwrap_or(1);
+        let slowest = rates.min().unwrap_or(1);
         let further = grid.sites.len().saturating_sub(1) as u64;
         let slower = fastest.div_ceil(slowest.max(1));
         let worst_per_mille = per_mille.saturating_mul(further).saturating_mul(slower);
@@ -194,9 +185,9 @@ pub(super) fn planned(
     spec.name = Some(job.name.as_str().into());
     spec.priority = job.priority;
     spec.policy = Some(variant.policy.clone());
-    let takes = |request: &RequestType| policy_for(&variant.policy, request).is_ok();
-    let splits = variant.flexible && takes(&RequestType::Flexible(Flexible::default()));
-    if splits || !takes(&RequestType::NonFixed) {
+    let flexible = RequestType::Flexible(Flexible::default());
+    let splits = variant.flexible && policy_for(&variant.policy, &flexible).is_ok();
+    if splits || policy_for(&variant.policy, &RequestType::NonFixed).is_err() {
         merge(&mut spec);
     }
     // A job that a policy divides is claimed: if it had reservations, FlexCo would divide it.

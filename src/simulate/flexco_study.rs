@@ -71,13 +71,13 @@ impl FlexCoModel {
     ) -> anyhow::Result<Self> {
         let mut chance = stream(seed, "overhead", "");
         let percent = Poisson::new(OVERHEAD)?;
-        let job = |job: &WorkloadJob| FlexJob {
+        let flexible = jobs.iter().map(|job: &WorkloadJob| FlexJob {
             at: job.at,
             processors: job.components.iter().sum(),
             run_time: job.run_time,
             estimate: job.estimate,
             overhead: PerMillion(percent.sample(&mut chance).min(OVERHEAD_MAX) as u32 * 10_000),
-        };
+        });
         let names = jobs.iter().map(|job| job.name.clone()).collect();
         let sites = grid
             .sites
@@ -90,7 +90,7 @@ impl FlexCoModel {
             .collect();
         Ok(Self {
             sites,
-            jobs: jobs.iter().map(job).collect(),
+            jobs: flexible.collect(),
             names,
             allowed,
             began,
@@ -240,23 +240,30 @@ fn of_class<'a>(
     class: &'static str,
     ran: impl Iterator<Item = &'a Ran> + Clone,
 ) -> impl Iterator<Item = (String, u64)> {
-    let sum = |of: fn(&Ran) -> f64| ran.clone().map(of).sum::<f64>() as u64;
     let sums = [
         (format!("{class} ended"), ran.clone().count() as u64),
         (
             format!("{class}: response, s"),
-            sum(|ran: &Ran| ran.ended.since(ran.submitted).as_secs_f64()),
+            sum_of(ran.clone(), |ran: &Ran| {
+                ran.ended.since(ran.submitted).as_secs_f64()
+            }),
         ),
         (
             format!("{class}: slowdown, thousandths"),
-            sum(|ran: &Ran| slowdown(ran, ran.ended.since(ran.began))),
+            sum_of(ran.clone(), |ran: &Ran| {
+                slowdown(ran, ran.ended.since(ran.began))
+            }),
         ),
         (
             format!("{class}: slowdown without overhead, thousandths"),
-            sum(|ran: &Ran| slowdown(ran, ran.alone)),
+            sum_of(ran.clone(), |ran: &Ran| slowdown(ran, ran.alone)),
         ),
     ];
     sums.into_iter()
+}
+
+fn sum_of<'a>(ran: impl Iterator<Item = &'a Ran>, of: fn(&Ran) -> f64) -> u64 {
+    ran.map(of).sum::<f64>() as u64
 }
 
 /// In thousandths, for a run of this length.
@@ -302,7 +309,6 @@ fn load(bars: &[Bar], began: Timestamp) -> Vec<LoadRecord> {
     }
     let mut running = 0;
     let mut local = 0;
-    let count = |number: i64| u32::try_from(number).unwrap_or(0);
     changes
         .into_iter()
         .map(|(at, (more, more_local)): (Timestamp, (i64, i64))| {
@@ -310,9 +316,9 @@ fn load(bars: &[Bar], began: Timestamp) -> Vec<LoadRecord> {
             local += more_local;
             LoadRecord {
                 at,
-                running: count(running),
+                running: u32::try_from(running).unwrap_or(0),
                 held: 0,
-                local: count(local),
+                local: u32::try_from(local).unwrap_or(0),
                 down: 0,
             }
         })

@@ -76,12 +76,7 @@ pub(super) fn record(
 }
 
 fn counters(outcome: &ExperimentOutcome<KeptJob>) -> BTreeMap<String, u64> {
-    let jobs = outcome.jobs.iter();
-    let sum = |count: fn(&Setbacks) -> u32| {
-        jobs.clone()
-            .map(|job| u64::from(count(&job.setbacks)))
-            .sum()
-    };
+    let jobs = &outcome.jobs;
     let bookings = outcome.bookings.all().len();
     let moves = outcome.bookings.moves();
     let reserved = [
@@ -115,23 +110,33 @@ fn counters(outcome: &ExperimentOutcome<KeptJob>) -> BTreeMap<String, u64> {
         ("components moved".to_owned(), outcome.moved),
         (
             "failed claiming tries".to_owned(),
-            sum(|setbacks| setbacks.claims),
+            sum_setbacks(jobs, |setbacks| setbacks.claims),
         ),
         (
             "preemptions".to_owned(),
-            sum(|setbacks| setbacks.preemptions),
+            sum_setbacks(jobs, |setbacks| setbacks.preemptions),
         ),
-        ("rounds aborted".to_owned(), sum(|setbacks| setbacks.rounds)),
+        (
+            "rounds aborted".to_owned(),
+            sum_setbacks(jobs, |setbacks| setbacks.rounds),
+        ),
         (
             "errors of jobs themselves".to_owned(),
-            sum(|setbacks| setbacks.own_errors),
+            sum_setbacks(jobs, |setbacks| setbacks.own_errors),
         ),
-        ("inputs lost".to_owned(), sum(|setbacks| setbacks.inputs)),
+        (
+            "inputs lost".to_owned(),
+            sum_setbacks(jobs, |setbacks| setbacks.inputs),
+        ),
     ]);
     counters
         .into_iter()
         .chain(reserved.into_iter().filter(|_| bookings > 0))
         .collect()
+}
+
+fn sum_setbacks(jobs: &[KeptJob], count: fn(&Setbacks) -> u32) -> u64 {
+    jobs.iter().map(|job| u64::from(count(&job.setbacks))).sum()
 }
 
 /// Total wait of the local jobs that began, in milliseconds.
@@ -166,16 +171,15 @@ fn row(job: &Job) -> RunJob {
         .iter()
         .filter_map(|component| component.placement.as_ref());
     let transfer_time = placements.map(|placement| placement.transfer_time.0).max();
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let attempts = job.components.iter().map(|component| component.attempt.0);
     let attempts = attempts.fold(0, u32::saturating_add);
     let accounting = Accounting::of(job);
     RunJob {
         id: job.id.0,
         name: job.spec.name.as_deref().unwrap_or_default().to_owned(),
-        components: count(job.component_count()),
+        components: u32::try_from(job.component_count()).unwrap_or(u32::MAX),
         processors: job.spec.total_resources().processors,
-        sites: count(sites.len()),
+        sites: u32::try_from(sites.len()).unwrap_or(u32::MAX),
         priority: job.spec.priority.as_str().to_owned(),
         submitted: job.submitted_at,
         placed: job.instants.placed,
@@ -299,13 +303,6 @@ fn load_step(step: &world_site::LoadStep) -> LoadRecord {
 /// Bars for a load that is known by its sum only: it is assumed that the first to come is the first
 /// to leave.
 fn share_bars(load: &[world_site::LoadStep], kind: LoadKind, ended: Timestamp) -> Vec<Bar> {
-    let part = |step: &world_site::LoadStep| {
-        if kind == LoadKind::Down {
-            step.down
-        } else {
-            step.local
-        }
-    };
     let mut bars = Vec::new();
     let mut held: VecDeque<(Timestamp, u32)> = VecDeque::new();
     let mut before = 0;
@@ -317,7 +314,11 @@ fn share_bars(load: &[world_site::LoadStep], kind: LoadKind, ended: Timestamp) -
         down: 0,
     };
     for step in load.iter().chain([&end]) {
-        let now = part(step);
+        let now = if kind == LoadKind::Down {
+            step.down
+        } else {
+            step.local
+        };
         if now > before {
             held.push_back((step.at, now - before));
         }

@@ -162,7 +162,6 @@ fn experiment(
     workload: Workload,
     grid: &BuiltGrid,
 ) -> anyhow::Result<(Experiment, Surroundings)> {
-    let drawn = |purpose: &str| stream(seed, purpose, "").random::<u64>();
     let mut settings = study.settings.clone();
     settings.links = build_experiment::links(grid);
     settings.powers = build_experiment::powers(grid);
@@ -189,13 +188,13 @@ fn experiment(
         ..FaultRates::default()
     };
     let experiment = Experiment {
-        world: build_experiment::world(grid, pace, drawn("world"), BEGINS)?,
+        world: build_experiment::world(grid, pace, draw_seed(seed, "world"), BEGINS)?,
         settings,
         jobs: Box::new(jobs),
         count,
         begins: BEGINS,
-        seed: drawn("control plane"),
-        call_faults: CallFaultModel::new(fault_rates, drawn("calls")),
+        seed: draw_seed(seed, "control plane"),
+        call_faults: CallFaultModel::new(fault_rates, draw_seed(seed, "calls")),
     };
     let failures = build_experiment::failures(grid);
     let files = build_experiment::files(grid)?;
@@ -209,6 +208,10 @@ fn experiment(
             first_counts,
         },
     ))
+}
+
+fn draw_seed(seed: u64, purpose: &str) -> u64 {
+    stream(seed, purpose, "").random::<u64>()
 }
 
 impl ReadyRun {

@@ -46,11 +46,10 @@ pub(crate) fn painted(style: Style, text: &str) -> String {
     if text.is_empty() {
         return String::new();
     }
-    let sealed = |orders: String| orders.replace("\x1b[", &SEAL);
     format!(
         "{}{text}{}",
-        sealed(style.render().to_string()),
-        sealed(style.render_reset().to_string())
+        style.render().to_string().replace("\x1b[", &SEAL),
+        style.render_reset().to_string().replace("\x1b[", &SEAL)
     )
 }
 

@@ -79,8 +79,11 @@ pub(super) fn write_bytes(to: &mut String, bytes: &[u8]) {
 
 /// Removes our own sequences from data.
 pub(super) fn without_sealed<'a>(bytes: &'a [u8], seal: &[u8]) -> Cow<'a, [u8]> {
-    let next = |rest: &[u8]| rest.windows(seal.len()).position(|part| part == seal);
-    let Some(mut at) = bytes.contains(&seal[0]).then(|| next(bytes)).flatten() else {
+    let Some(mut at) = bytes
+        .contains(&seal[0])
+        .then(|| find_seal(bytes, seal))
+        .flatten()
+    else {
         return Cow::Borrowed(bytes);
     };
     let mut kept = Vec::with_capacity(bytes.len());
@@ -90,13 +93,17 @@ pub(super) fn without_sealed<'a>(bytes: &'a [u8], seal: &[u8]) -> Cow<'a, [u8]> 
         let order = &rest[at + seal.len()..];
         let end = order.iter().position(|byte| (b'@'..=b'~').contains(byte));
         rest = end.map_or(&[], |end| &order[end + 1..]);
-        match next(rest) {
+        match find_seal(rest, seal) {
             Some(found) => at = found,
             None => break,
         }
     }
     kept.extend_from_slice(rest);
     Cow::Owned(kept)
+}
+
+fn find_seal(bytes: &[u8], seal: &[u8]) -> Option<usize> {
+    bytes.windows(seal.len()).position(|part| part == seal)
 }
 
 /// Writes a text on one line, with all of it visible.

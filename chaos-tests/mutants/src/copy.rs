@@ -186,11 +186,8 @@ impl TreeCopy {
         let Some(spans) = message["spans"].as_array() else {
             return Ok(());
         };
-        let primary = |span: &&Value| span["is_primary"] == true;
-        let ordered = spans
-            .iter()
-            .filter(primary)
-            .chain(spans.iter().filter(|s| !primary(s)));
+        let primary = spans.iter().filter(|span| span["is_primary"] == true);
+        let ordered = primary.chain(spans.iter().filter(|span| span["is_primary"] != true));
         let mut blamed = None;
         for span in ordered {
             let (Some(file), Some(at)) = (span["file_name"].as_str(), span["byte_start"].as_u64())

@@ -255,53 +255,50 @@ fn hunt(
         .append(true)
         .open(&results);
     let file = Mutex::new(file.context("cannot write results")?);
-    let tell = |outcome: HuntResult| -> Result<()> {
-        let name = known
-            .mutants
-            .get(&outcome.mutant)
-            .map_or("", |mutant| &mutant.name);
-        println!("{}: {:?}: {name}", outcome.mutant, outcome.fate);
-        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        writeln!(file, "{}", serde_json::to_string(&outcome)?).context("cannot write results")
-    };
     let tried = read_outcomes(&results)?;
     let new: Vec<u32> = sample.iter().copied().filter(|mutant: &u32| tried.iter().all(|outcome| outcome.mutant != *mutant)).collect();
     let programs: Vec<PathBuf> = serde_json::from_slice(&std::fs::read(cli.work.join(TESTS))?)?;
     each(&new, at_once, &|mutant| {
         let fate = hunt::test(&programs, mutant, TEST_SECONDS)?;
         fate.map_or(Ok(()), |fate| {
-            tell(HuntResult {
-                mutant,
-                setting: settings[0],
-                fate,
-            })
+            let setting = settings[0];
+            let outcome = HuntResult { mutant, setting, fate };
+            note_outcome(known, &file, &outcome)
         })
     })?;
     for setting in settings {
         let reach = baseline(&cli.work, runner, *setting)?;
         let before = read_outcomes(&results)?;
-        let is_done = |mutant: &u32| {
-            before
+        let open = sample.iter().copied().filter(|mutant| {
+            !before
                 .iter()
                 .any(|o| o.mutant == *mutant && (o.setting == *setting || is_killed(&o.fate)))
-        };
-        let open: Vec<u32> = sample
-            .iter()
-            .copied()
-            .filter(|mutant| !is_done(mutant))
-            .collect();
+        });
+        let open: Vec<u32> = open.collect();
         println!("{setting:?}: {} of {} to hunt", open.len(), sample.len());
         each(&open, at_once, &|mutant| {
             let seeds = reach.get(&mutant).map_or(&[][..], Vec::as_slice);
             let fate = runner.hunt(mutant, *setting, seeds)?;
-            tell(HuntResult {
-                mutant,
-                setting: *setting,
-                fate,
-            })
+            let setting = *setting;
+            let outcome = HuntResult { mutant, setting, fate };
+            note_outcome(known, &file, &outcome)
         })?;
     }
     Ok(())
+}
+
+fn note_outcome(
+    known: &KnownMutants,
+    file: &Mutex<std::fs::File>,
+    outcome: &HuntResult,
+) -> Result<()> {
+    let name = known
+        .mutants
+        .get(&outcome.mutant)
+        .map_or("", |mutant| &mutant.name);
+    println!("{}: {:?}: {name}", outcome.mutant, outcome.fate);
+    let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+    writeln!(file, "{}", serde_json::to_string(outcome)?).context("cannot write results")
 }
 
 /// Returns true if seeds found the mutant.

@@ -74,7 +74,7 @@ fn choice(alternatives: Vec<(u32, Vec<SourcePiece>)>, original: Vec<SourcePiece>
 /// Checks that a switch can be put at the place of a mutant.
 ///
 /// # Errors
-/// Why it cannot.
+/// The reason why no switch is possible there.
 pub(crate) fn check(places: &MutationPlaces, mutant: &Mutant) -> Result<(), Impossible> {
     let Some(place) = places.by_start.get(&(mutant.genre, mutant.span.start)) else {
         return Err(Impossible::NotFound);
@@ -84,9 +84,8 @@ pub(crate) fn check(places: &MutationPlaces, mutant: &Mutant) -> Result<(), Impo
         MutationPlace::Binary { binds: true, .. } => return Err(Impossible::Binds),
         MutationPlace::Binary { operator: at, .. } | MutationPlace::Arm(at) | MutationPlace::Guard(at) => at,
     };
-    let within = |outer: &ByteRange| outer.start <= at.start && at.end <= outer.end;
-    let constant = places.constants.iter().any(within) || places.const_functions.iter().any(within);
-    if constant {
+    let mut constants = places.constants.iter().chain(&places.const_functions);
+    if constants.any(|outer| outer.start <= at.start && at.end <= outer.end) {
         Err(Impossible::Constant)
     } else {
         Ok(())
@@ -180,30 +179,20 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
             right,
             ..
         } => {
-            let with = |operator: SourcePiece| {
-                vec![
-                    SourcePiece::Source(left.clone()),
-                    operator,
-                    SourcePiece::Source(right.clone()),
-                ]
-            };
             let alternatives = mutants.iter().map(|(number, mutant): &(u32, &Mutant)| {
-                (
-                    *number,
-                    with(SourcePiece::Text(format!(" {} ", mutant.replacement))),
-                )
+                let operator = SourcePiece::Text(format!(" {} ", mutant.replacement));
+                (*number, operation(left, operator, right))
             }).collect();
-            let original = with(SourcePiece::Source(operator.clone()));
+            let original = operation(left, SourcePiece::Source(operator.clone()), right);
             Edit {
                 at: left.start..right.end,
                 becomes: choice(alternatives, original),
             }
         }
         MutationPlace::Unary { all, operand } => {
-            let without = || vec![SourcePiece::Source(operand.clone())];
             let alternatives = mutants
                 .iter()
-                .map(|(number, _)| (*number, without()))
+                .map(|(number, _)| (*number, vec![SourcePiece::Source(operand.clone())]))
                 .collect();
             Edit {
                 at: all.clone(),
@@ -232,15 +221,13 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
             }
         }
         MutationPlace::Field { all, field } => {
-            let without = || {
-                vec![
-                    SourcePiece::Source(all.start..field.start),
-                    SourcePiece::Source(field.end..all.end),
-                ]
-            };
             let alternatives = mutants
                 .iter()
-                .map(|(number, _)| (*number, without()))
+                .map(|(number, _)| {
+                    let before = SourcePiece::Source(all.start..field.start);
+                    let after = SourcePiece::Source(field.end..all.end);
+                    (*number, vec![before, after])
+                })
                 .collect();
             Edit {
                 at: all.clone(),
@@ -248,6 +235,14 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
             }
         }
     }
+}
+
+fn operation(left: &ByteRange, operator: SourcePiece, right: &ByteRange) -> Vec<SourcePiece> {
+    vec![
+        SourcePiece::Source(left.clone()),
+        operator,
+        SourcePiece::Source(right.clone()),
+    ]
 }
 
 /// A function whose return type has no name must always return one and the same type.

@@ -62,13 +62,10 @@ pub(crate) fn page(
     outcomes: &[HuntResult],
     remarks: &BTreeMap<String, Remark>,
 ) -> Result<String> {
-    let of = |mutant: &u32| {
-        outcomes
-            .iter()
-            .filter(|o| o.mutant == *mutant)
-            .collect::<Vec<_>>()
-    };
-    let all = sample.iter().map(|mutant| (*mutant, of(mutant)));
+    let all = sample.iter().map(|mutant| {
+        let of_it = outcomes.iter().filter(|o| o.mutant == *mutant);
+        (*mutant, of_it.collect::<Vec<_>>())
+    });
     // The sample is in random order, so its beginning is a sample as well.
     let fates: Fates<'_> = all
         .take_while(|(_, outcomes)| !outcomes.is_empty())
@@ -88,17 +85,22 @@ fn counts(page: &mut String, known: &KnownMutants, sampled: usize, seed: u64) ->
         "| listed by cargo-mutants | {} |",
         known.mutants.len()
     )?;
-    let others = |why: Impossible| known.impossible.values().filter(|is| **is == why).count();
-    let constants = others(Impossible::Constant);
+    let constants = count_impossible(known, Impossible::Constant);
     writeln!(
         page,
         "| left out: constants, where no switch can be | {constants} |"
     )?;
-    let unviable = known.unviable.len() + others(Impossible::Binds) + others(Impossible::NotFound);
+    let unviable = known.unviable.len()
+        + count_impossible(known, Impossible::Binds)
+        + count_impossible(known, Impossible::NotFound);
     writeln!(page, "| unviable: they do not compile | {unviable} |")?;
     writeln!(page, "| planted | {} |", known.planted().len())?;
     writeln!(page, "| sampled (seed {seed}) | {sampled} |")?;
     Ok(())
+}
+
+fn count_impossible(known: &KnownMutants, why: Impossible) -> usize {
+    known.impossible.values().filter(|is| **is == why).count()
 }
 
 /// Returns the broken rule and the seed that found the mutant, without names of jobs.
@@ -174,13 +176,17 @@ fn killed(
     fates: &Fates<'_>,
     remarks: &BTreeMap<String, Remark>,
 ) -> Result<()> {
-    let survivors = || fates.iter().filter(|(_, outcomes)| survived(outcomes));
-    let beyond = survivors().filter(|(number, _)| {
-        let mutant = known.mutants.get(number);
+    let survivors: Vec<u32> = fates
+        .iter()
+        .filter(|(_, outcomes)| survived(outcomes))
+        .map(|(number, _)| *number)
+        .collect();
+    let beyond = survivors.iter().filter(|number| {
+        let mutant = known.mutants.get(*number);
         mutant.is_some_and(|mutant| BEYOND.contains(&judged(mutant, remarks).0))
     });
     let all = fates.len();
-    let left = survivors().count();
+    let left = survivors.len();
     let beyond = beyond.count();
     let killed = all - left;
     let unreached = fates.values().filter(|outcomes: &&Vec<&HuntResult>| {
@@ -188,29 +194,21 @@ fn killed(
             .iter()
             .all(|outcome| outcome.fate == MutantFate::NotReached)
     }).count();
-    let share = |of: usize| 100.0 * killed as f64 / of.max(1) as f64;
     writeln!(
         page,
         "\n**{killed} of {all} were killed: {:.1} %.**",
-        share(all)
+        100.0 * killed as f64 / all.max(1) as f64
     )?;
     writeln!(
         page,
         "{left} survived; no seed ever came to {unreached} of these."
     )?;
-    let found_by = |what: &str| {
-        let first = |outcomes: &&Vec<&HuntResult>| outcomes.iter().find_map(|o| rule(&o.fate));
-        fates
-            .values()
-            .filter(|outcomes| first(outcomes).is_some_and(|(by, _)| by == what))
-            .count()
-    };
     writeln!(
         page,
         "Of the killed, {} were found by unit tests, which are tried first, and {} by a scene, in \
          the first seed that came there; later ones were not tried.\n",
-        found_by(BY_TEST),
-        found_by(BY_SCENE)
+        count_found_by(fates, BY_TEST),
+        count_found_by(fates, BY_SCENE)
     )?;
     let rest = all - beyond;
     writeln!(
@@ -221,9 +219,17 @@ fn killed(
     writeln!(
         page,
         "{killed} of {rest} were killed: {:.1} %.",
-        share(rest)
+        100.0 * killed as f64 / rest.max(1) as f64
     )?;
     Ok(())
+}
+
+fn count_found_by(fates: &Fates<'_>, what: &str) -> usize {
+    let found = fates.values().filter(|outcomes| {
+        let first = outcomes.iter().find_map(|o| rule(&o.fate));
+        first.is_some_and(|(by, _)| by == what)
+    });
+    found.count()
 }
 
 fn found_by(page: &mut String, fates: &Fates<'_>) -> Result<()> {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use prometheus::IntCounterVec;
 use prometheus::core::Collector;
+use prometheus::proto::Metric;
 
 /// Calls that follow from decisions, each made once. The number of queries of a site depends on how
 /// long things take, and so do the others: a copy is verified once for all who need it at that
@@ -32,17 +33,10 @@ impl CallCounts {
         let mut calls = Self::default();
         for family in counter.collect() {
             for metric in family.get_metric() {
-                let label = |name: &str| {
-                    let labels = metric.get_label().iter();
-                    let found = labels.into_iter().find(|label| label.name() == name);
-                    found
-                        .map(|label| label.value().to_owned())
-                        .unwrap_or_default()
-                };
                 let count = metric.get_counter().get_value() as u64;
                 *calls
                     .0
-                    .entry((label("call"), label("outcome")))
+                    .entry((label_of(metric, "call"), label_of(metric, "outcome")))
                     .or_default() += count;
             }
         }
@@ -59,18 +53,10 @@ impl CallCounts {
             let Some((labels, count)) = rest.split_once("} ") else {
                 continue;
             };
-            let value = |name: &str| {
-                let value = labels
-                    .split(',')
-                    .find_map(|l| l.strip_prefix(name)?.strip_prefix('='));
-                value
-                    .map(|value| value.trim_matches('"').to_owned())
-                    .unwrap_or_default()
-            };
             let count = count.trim().parse().unwrap_or(0);
             *calls
                 .0
-                .entry((value("call"), value("outcome")))
+                .entry((parse_label(labels, "call"), parse_label(labels, "outcome")))
                 .or_default() += count;
         }
         calls
@@ -103,6 +89,23 @@ impl CallCounts {
         })
         .collect()
     }
+}
+
+fn label_of(metric: &Metric, name: &str) -> String {
+    let labels = metric.get_label().iter();
+    let found = labels.into_iter().find(|label| label.name() == name);
+    found
+        .map(|label| label.value().to_owned())
+        .unwrap_or_default()
+}
+
+fn parse_label(labels: &str, name: &str) -> String {
+    let value = labels
+        .split(',')
+        .find_map(|l| l.strip_prefix(name)?.strip_prefix('='));
+    value
+        .map(|value| value.trim_matches('"').to_owned())
+        .unwrap_or_default()
 }
 
 /// Counts by kind of call, whatever the answer.

@@ -106,20 +106,21 @@ impl WorldComparison {
         let Some(at) = (0..longer).find(|at| real.get(*at) != simulated.get(*at)) else {
             return;
         };
-        let line = |lines: &[String]| {
-            let before = at
-                .checked_sub(1)
-                .map_or("", |before| lines[before].as_str());
-            let line = lines.get(at).map_or("nothing more", String::as_str);
-            format!("{line}  (after {before:.60})")
-        };
-        let real = line(real);
-        let simulated = line(simulated);
+        let real = line_at(real, at);
+        let simulated = line_at(simulated, at);
         self.differences.push(format!(
             "{what}, line {}:\n      real      {real}\n      simulated {simulated}",
             at + 1
         ));
     }
+}
+
+fn line_at(lines: &[String], at: usize) -> String {
+    let before = at
+        .checked_sub(1)
+        .map_or("", |before| lines[before].as_str());
+    let line = lines.get(at).map_or("nothing more", String::as_str);
+    format!("{line}  (after {before:.60})")
 }
 
 /// Formats the result of a scenario.
@@ -200,7 +201,7 @@ impl Total {
 
 impl fmt::Display for Total {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let each = |count: u64| count as f64 / self.jobs.max(1) as f64;
+        let jobs = self.jobs.max(1) as f64;
         writeln!(
             f,
             "{} scenarios, {} differ, {} jobs",
@@ -213,7 +214,9 @@ impl fmt::Display for Total {
             ("messages", self.messages),
         ];
         for (name, (real, simulated)) in rows {
-            writeln!(f, "{name:<14} {:6.2} {:10.2}", each(real), each(simulated))?;
+            let real = real as f64 / jobs;
+            let simulated = simulated as f64 / jobs;
+            writeln!(f, "{name:<14} {real:6.2} {simulated:10.2}")?;
         }
         Ok(())
     }

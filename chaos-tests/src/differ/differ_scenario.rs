@@ -219,12 +219,11 @@ impl DifferScenario {
     /// Never: the names are valid.
     pub(super) fn spec(&self, job: usize, program: &str) -> Result<JobSpec> {
         let planned = &self.jobs[job];
-        let component = |(index, of)| component(job, index, of, program);
         let components: Vec<ComponentSpec> = planned
             .components
             .iter()
             .enumerate()
-            .map(component)
+            .map(|(index, of)| component(job, index, of, program))
             .collect::<Result<_>>()?;
         let fixed = components.iter().all(|component| component.site.is_some());
         Ok(JobSpec {

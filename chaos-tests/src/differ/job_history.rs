@@ -199,14 +199,15 @@ fn component_of(what: &JobEventKind) -> Option<ComponentIndex> {
 /// where the settings determine them, and vanish where they do not.
 fn line(event: &JobEvent) -> String {
     let mut what = event.what.clone();
-    let length = |until: &mut Timestamp| *until = Timestamp(until.since(event.at).0);
     match &mut what {
-        JobEventKind::JobPlaced { start_estimate, .. } => length(start_estimate),
-        JobEventKind::SubmissionUncertain { settled_at, .. } => length(settled_at),
-        JobEventKind::AttemptAbsent { look_at, .. } => length(look_at),
+        JobEventKind::JobPlaced { start_estimate, .. } => shorten(start_estimate, event.at),
+        JobEventKind::SubmissionUncertain { settled_at, .. } => shorten(settled_at, event.at),
+        JobEventKind::AttemptAbsent { look_at, .. } => shorten(look_at, event.at),
         JobEventKind::GoDecided { start_at, start_by } => {
-            length(start_at);
-            start_by.iter_mut().for_each(length);
+            shorten(start_at, event.at);
+            if let Some(start_by) = start_by {
+                shorten(start_by, event.at);
+            }
         }
         JobEventKind::ComponentBegan { began_at, .. } => *began_at = None,
         JobEventKind::StartPostponed {
@@ -242,12 +243,16 @@ fn line(event: &JobEvent) -> String {
                 *detail = "".into();
             }
             if let AfterAbort::Requeue { not_before } = then {
-                length(not_before);
+                shorten(not_before, event.at);
             }
         }
         _ => {}
     }
     format!("{what:?}")
+}
+
+fn shorten(until: &mut Timestamp, from: Timestamp) {
+    *until = Timestamp(until.since(from).0);
 }
 
 fn size_only(content: Content) -> Content {

@@ -152,13 +152,17 @@ impl ScenarioDraft<'_> {
     fn full_site(&mut self) -> (usize, usize) {
         let site = self.some_site();
         let all = self.scenario.processors[site];
-        let at_site = |processors| PlannedComponent {
+        let first = PlannedComponent {
             site: Some(site),
-            ..succeeds(processors)
+            ..succeeds(all)
         };
-        let first = self.job(vec![at_site(all)], 0);
+        let first = self.job(vec![first], 0);
         let some = self.random.random_range(1..=all);
-        let second = self.job(vec![at_site(some)], 0);
+        let second = PlannedComponent {
+            site: Some(site),
+            ..succeeds(some)
+        };
+        let second = self.job(vec![second], 0);
         self.then(&[
             ScriptStep::Submit(first),
             ScriptStep::Await(first, ScriptPoint::Running(1)),

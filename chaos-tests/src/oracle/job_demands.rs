@@ -73,16 +73,11 @@ fn own_chunks(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
     let rounds = round_history::rounds(job.asked.flexible, &job.events);
     let last = rounds.last().map(JobRound::latest).unwrap_or_default();
     let finished = job.state == "finished" && !job.shortened;
-    let counts = |tag: &AttemptTag| {
+    for (tag, run) in runs.get(&job.id).into_iter().flatten() {
         let is_last = last.get(&tag.component.0) == Some(&tag.attempt.0);
-        !job.asked.flexible || (finished && is_last)
-    };
-    for (tag, run) in runs
-        .get(&job.id)
-        .into_iter()
-        .flatten()
-        .filter(|(tag, _)| counts(tag))
-    {
+        if job.asked.flexible && !(finished && is_last) {
+            continue;
+        }
         let own = chunk(&job.asked.shares, tag.component.0 as usize);
         // A payload that was killed may not have come to it.
         let expected: Vec<_> = own.into_iter().collect();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::PowerStage;
 use super::series::Series;
+use crate::kills::percentile_ms;
 
 /// The outcome of one cut.
 #[derive(Debug, Clone)]
@@ -73,37 +74,21 @@ impl PowerRunResult {
             "{:14}{:>6}{:>9}{:>14}{:>14}\n",
             "cut during", "cuts", "started", "sites usable", "nothing lost"
         );
-        let row = |name: &str, cuts: &[&CutResult]| {
-            let count = |is: fn(&CutResult) -> bool| cuts.iter().filter(|cut| is(cut)).count();
-            let usable = count(|cut| cut.restart.is_some() && cut.unusable.is_empty());
-            let kept = count(|cut| cut.restart.is_some() && cut.lost.is_empty());
-            let all = cuts.len();
-            let started = count(|cut| cut.restart.is_some());
-            format!("{name:14}{all:>6}{started:>9}{usable:>14}{kept:>14}\n")
-        };
         for stage in PowerStage::ALL {
             let cuts: Vec<&CutResult> = self.cuts.iter().filter(|cut| cut.stage == stage).collect();
-            text += &row(&stage.to_string(), &cuts);
+            text += &format_row(&stage.to_string(), &cuts);
         }
-        text += &row("all", &self.cuts.iter().collect::<Vec<_>>());
+        text += &format_row("all", &self.cuts.iter().collect::<Vec<_>>());
         let mut restarts: Vec<Duration> = self.cuts.iter().filter_map(|cut| cut.restart).collect();
         restarts.sort();
-        let at = |share: usize| {
-            let last = restarts.len().saturating_sub(1);
-            restarts
-                .get(last * share / 100)
-                .copied()
-                .unwrap_or_default()
-                .as_millis()
-        };
         let [jobs, keys, uploads, exports] = self.told;
         text += &format!(
             "start to ready: p50 {} ms, p90 {} ms, max {} ms\n\
              acknowledged: {jobs} jobs, {keys} keys, {uploads} uploads, {exports} exports\n\
              took {:.1} s\n",
-            at(50),
-            at(90),
-            at(100),
+            percentile_ms(&restarts, 50),
+            percentile_ms(&restarts, 90),
+            percentile_ms(&restarts, 100),
             self.took.as_secs_f64()
         );
         for cut in &self.cuts {
@@ -116,4 +101,14 @@ impl PowerRunResult {
             .for_each(|broken| text += &format!("BROKEN {broken}\n"));
         text
     }
+}
+
+fn format_row(name: &str, cuts: &[&CutResult]) -> String {
+    let all = cuts.len();
+    let restarted = cuts.iter().filter(|cut| cut.restart.is_some());
+    let started = restarted.clone().count();
+    let usable = restarted.clone().filter(|cut| cut.unusable.is_empty());
+    let usable = usable.count();
+    let kept = restarted.filter(|cut| cut.lost.is_empty()).count();
+    format!("{name:14}{all:>6}{started:>9}{usable:>14}{kept:>14}\n")
 }

@@ -152,11 +152,7 @@ impl<'a> Series<'a> {
             return Ok(clients);
         }
         let started = power.start_clients(number, stage, self.random.random())?;
-        let is_under_way = |power: &Power<'_>| match stage {
-            PowerStage::Submissions => power.crowd.as_ref().is_some_and(|c| c.open() * 2 > DEPTH),
-            _ => started.done(stage) >= DONE_BEFORE,
-        };
-        while !is_under_way(power) {
+        while !power.is_under_way(&started, stage) {
             ensure!(
                 begun.elapsed() < Duration::from_secs(60),
                 "nothing is done during {stage}"
@@ -213,6 +209,13 @@ struct Power<'a> {
 }
 
 impl Power<'_> {
+    fn is_under_way(&self, clients: &Clients, stage: PowerStage) -> bool {
+        match stage {
+            PowerStage::Submissions => self.crowd.as_ref().is_some_and(|c| c.open() * 2 > DEPTH),
+            _ => clients.done(stage) >= DONE_BEFORE,
+        }
+    }
+
     fn start_clients(&mut self, number: u32, stage: PowerStage, seed: u64) -> Result<Clients> {
         let api = self.server.api()?;
         if self.crowd.is_none() {

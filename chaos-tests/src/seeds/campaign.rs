@@ -123,19 +123,13 @@ pub fn seeds(
 /// The simulation fails.
 pub fn shortest(seed: u64, size: CampaignSize) -> Result<Option<(usize, SeedVerdict)>> {
     let scenario = SeedScenario::draw(seed, size.jobs, size.sites, size.length)?;
-    let fails = |count: usize| -> Result<Option<SeedVerdict>> {
-        let mut shorter = scenario.clone();
-        shorter.actions.truncate(count);
-        let verdict = run(shorter)?;
-        Ok((!verdict.holds()).then_some(verdict))
-    };
     let mut least = scenario.actions.len();
-    let Some(mut verdict) = fails(least)? else {
+    let Some(mut verdict) = find_failure(&scenario, least)? else {
         return Ok(None);
     };
     let mut step = least.div_ceil(2);
     while step > 0 {
-        match fails(least.saturating_sub(step))? {
+        match find_failure(&scenario, least.saturating_sub(step))? {
             Some(found) => {
                 least = least.saturating_sub(step);
                 verdict = found;
@@ -146,4 +140,11 @@ pub fn shortest(seed: u64, size: CampaignSize) -> Result<Option<(usize, SeedVerd
         }
     }
     Ok(Some((least, verdict)))
+}
+
+fn find_failure(scenario: &SeedScenario, count: usize) -> Result<Option<SeedVerdict>> {
+    let mut shorter = scenario.clone();
+    shorter.actions.truncate(count);
+    let verdict = run(shorter)?;
+    Ok((!verdict.holds()).then_some(verdict))
 }

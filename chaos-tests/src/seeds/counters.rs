@@ -36,34 +36,31 @@ impl Counters {
         jobs: impl Iterator<Item = &'a Job>,
     ) -> Vec<String> {
         let mut found = Vec::new();
-        let mut check = |what: &str, shown: u64, is: u64| {
-            if shown != is {
-                found.push(format!("{what} is shown as {shown} and is {is}"));
-            }
-        };
-        check(
-            "jobs submitted",
-            metrics.jobs_submitted.get(),
-            self.submitted,
-        );
+        let shown = metrics.jobs_submitted.get();
+        note_difference(&mut found, "jobs submitted", shown, self.submitted);
         for kind in [PhaseKind::Finished, PhaseKind::Failed, PhaseKind::Cancelled] {
             let is = self.ended.get(&kind).copied().unwrap_or(0);
             let how = kind.as_str();
-            check(how, metrics.jobs_ended.with_label_values(&[how]).get(), is);
+            let shown = metrics.jobs_ended.with_label_values(&[how]).get();
+            note_difference(&mut found, how, shown, is);
         }
         let mut phases: BTreeMap<PhaseKind, u64> = BTreeMap::new();
         jobs.for_each(|job| *phases.entry(job.phase.kind()).or_default() += 1);
         for kind in PhaseKind::ALL {
             let shown = metrics.jobs.with_label_values(&[kind.as_str()]).get();
             let is = phases.get(&kind).copied().unwrap_or(0);
-            check(kind.as_str(), u64::try_from(shown).unwrap_or(u64::MAX), is);
+            let shown = u64::try_from(shown).unwrap_or(u64::MAX);
+            note_difference(&mut found, kind.as_str(), shown, is);
         }
-        check(
-            "jobs held",
-            u64::try_from(metrics.held.get()).unwrap_or(u64::MAX),
-            0,
-        );
+        let shown = u64::try_from(metrics.held.get()).unwrap_or(u64::MAX);
+        note_difference(&mut found, "jobs held", shown, 0);
         found
+    }
+}
+
+fn note_difference(found: &mut Vec<String>, what: &str, shown: u64, is: u64) {
+    if shown != is {
+        found.push(format!("{what} is shown as {shown} and is {is}"));
     }
 }
 
@@ -73,12 +70,6 @@ pub(super) fn sites_misstated(plane_run: &ControlPlaneRun) -> Vec<String> {
     let mut found = Vec::new();
     for site in plane_run.plane.sites() {
         let name = site.name.as_str();
-        let shown = |usage| {
-            metrics
-                .site_processors
-                .with_label_values(&[name, usage])
-                .get()
-        };
         let total = plane_run.world.read(|world| {
             let cluster = world
                 .sites()
@@ -91,11 +82,10 @@ pub(super) fn sites_misstated(plane_run: &ControlPlaneRun) -> Vec<String> {
             .idle
             .as_ref()
             .map(|(_, idle)| i64::from(idle.processors));
-        let shown = [
-            Some(shown("total")),
-            Some(shown("idle")),
-            Some(shown("held")),
-        ];
+        let shown = ["total", "idle", "held"].map(|usage| {
+            let gauge = &metrics.site_processors;
+            Some(gauge.with_label_values(&[name, usage]).get())
+        });
         if shown != [total, idle, Some(0)] {
             found.push(format!(
                 "processors of {name}: {shown:?}, not {total:?}, {idle:?}, 0"
@@ -119,9 +109,10 @@ pub(super) fn shown_states(metrics: &Metrics, site: &str) -> Vec<String> {
     let is_shown = gauges.filter(|gauge| gauge.get_gauge().get_value() != 0.0);
     let states = is_shown.filter_map(|gauge| {
         let labels = gauge.get_label();
-        let of = |name: &str| labels.iter().find(|label| label.name() == name);
-        let is_here = of("site").is_some_and(|label| label.value() == site);
-        of("state")
+        let shown_site = labels.iter().find(|label| label.name() == "site");
+        let is_here = shown_site.is_some_and(|label| label.value() == site);
+        let state = labels.iter().find(|label| label.name() == "state");
+        state
             .filter(|_| is_here)
             .map(|label| label.value().to_owned())
     });

@@ -195,10 +195,10 @@ pub(super) fn cut_off(names: &[SiteName], times: &[(Timestamp, Timestamp)]) -> V
 
 /// Ends all faults, whatever overlapped: from then on nothing is wrong.
 fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
-    let of_links = |kind: &FaultKind| matches!(kind, FaultKind::Link | FaultKind::Corrupts);
     (0..names.len())
         .flat_map(|site: usize| {
-            let kinds = FaultKind::of(FaultTarget::Site).filter(move |kind| !of_links(kind));
+            let kinds = FaultKind::of(FaultTarget::Site)
+                .filter(|kind| !matches!(kind, FaultKind::Link | FaultKind::Corrupts));
             let here = kinds.filter_map(move |kind| ends(kind, &names[site]));
             let links = names
                 .iter()
@@ -235,29 +235,30 @@ pub(super) fn draw_kills(drawing: &mut ScenarioDrawing) -> Vec<Kill> {
         return Vec::new();
     }
     let clocks_are_set = drawing.exists();
-    let kill = |drawing: &mut ScenarioDrawing| {
-        let number = drawing.chance.random_range(1..=200);
-        let moments = [
-            None,
-            Some(KillPoint::BeforeAppend(number)),
-            Some(KillPoint::AfterAppend(number)),
-            Some(KillPoint::BeforeCall(number)),
-            Some(KillPoint::AfterCall(number)),
-        ];
-        Kill {
-            after: drawing.within(1_000, 2 * HOUR),
-            moment: moments[drawing.chance.random_range(0..moments.len())],
-            down: drawing.within(100, 10 * MINUTE),
-            clock_ahead_ms: if clocks_are_set {
-                drawing.ahead_ms()
-            } else {
-                0
-            },
-        }
-    };
     (0..drawing.chance.random_range(1..=MANY_KILLS))
-        .map(|_| kill(drawing))
+        .map(|_| draw_kill(drawing, clocks_are_set))
         .collect()
+}
+
+fn draw_kill(drawing: &mut ScenarioDrawing, clocks_are_set: bool) -> Kill {
+    let number = drawing.chance.random_range(1..=200);
+    let moments = [
+        None,
+        Some(KillPoint::BeforeAppend(number)),
+        Some(KillPoint::AfterAppend(number)),
+        Some(KillPoint::BeforeCall(number)),
+        Some(KillPoint::AfterCall(number)),
+    ];
+    Kill {
+        after: drawing.within(1_000, 2 * HOUR),
+        moment: moments[drawing.chance.random_range(0..moments.len())],
+        down: drawing.within(100, 10 * MINUTE),
+        clock_ahead_ms: if clocks_are_set {
+            drawing.ahead_ms()
+        } else {
+            0
+        },
+    }
 }
 
 /// Lets the control plane die often in half of the runs, mostly between two gates of a round, and

@@ -125,7 +125,6 @@ fn draw_course(scenario: &mut SeedScenario, chance: &mut StdRng, number: usize) 
         site = at_several(scenario, chance, &mut wish);
     }
     let to = wish.window.latest + wish.length;
-    let during = |chance: &mut StdRng| from + DurationMs(chance.random_range(0..to.since(from).0));
     let mut sites = vec![site];
     if wish.parts.is_empty() && chance.random_bool(0.3) {
         sites.push(chance.random_range(0..scenario.sites.len()));
@@ -145,14 +144,20 @@ fn draw_course(scenario: &mut SeedScenario, chance: &mut StdRng, number: usize) 
             name: name.clone(),
             until,
         };
-        actions.push((during(chance), UserAction::Site(site, extend)));
+        actions.push((
+            draw_moment(chance, from, to),
+            UserAction::Site(site, extend),
+        ));
     }
     if chance.random_bool(0.3) {
         let change = allow(chance, &name)?;
-        actions.push((during(chance), UserAction::Site(site, change)));
+        actions.push((
+            draw_moment(chance, from, to),
+            UserAction::Site(site, change),
+        ));
     }
     if chance.random_bool(0.4) {
-        let at = during(chance);
+        let at = draw_moment(chance, from, to);
         let cancel = Operation::CancelReservation { name: name.clone() };
         actions.push((at, UserAction::Site(site, cancel)));
         let later = at + DurationMs(chance.random_range(0..2 * MINUTE));
@@ -161,6 +166,10 @@ fn draw_course(scenario: &mut SeedScenario, chance: &mut StdRng, number: usize) 
     }
     scenario.actions.extend(actions);
     Ok(Course { name, from, to })
+}
+
+fn draw_moment(chance: &mut StdRng, from: Timestamp, to: Timestamp) -> Timestamp {
+    from + DurationMs(chance.random_range(0..to.since(from).0))
 }
 
 /// Has two sites or more reserve for the same time, and returns the first of them, which decides.
@@ -192,9 +201,8 @@ fn at_several(scenario: &SeedScenario, chance: &mut StdRng, wish: &mut SharedTer
 
 /// Changes who may use one, while it may be used.
 fn allow(chance: &mut StdRng, name: &ReservationName) -> Result<Operation> {
-    let mut key = || KeyName::new(USERS[chance.random_range(0..USERS.len())]);
-    let one = key()?;
-    let other = key()?;
+    let one = KeyName::new(USERS[chance.random_range(0..USERS.len())])?;
+    let other = KeyName::new(USERS[chance.random_range(0..USERS.len())])?;
     let access = match chance.random_range(0..3) {
         0 => ReservationAccess::Everybody,
         1 => ReservationAccess::Only([one].into()),

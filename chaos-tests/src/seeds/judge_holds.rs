@@ -85,18 +85,15 @@ impl SeenHolds {
     }
 
     fn learn(&mut self, job: &Job) {
-        let abandoned = |run: &AttemptState| {
+        let components = job.indexed().filter(|(_, component)| {
             matches!(
-                run,
+                &component.run,
                 AttemptState::Ended {
                     how: AttemptEnding::Abandoned,
                     ..
                 }
             )
-        };
-        let components = job
-            .indexed()
-            .filter(|(_, component)| abandoned(&component.run));
+        });
         self.abandoned
             .extend(components.map(|(index, c)| (job.id, index, c.attempt)));
     }
@@ -144,22 +141,17 @@ fn stays(ledger: &[LedgerEntry], instance: InstanceId) -> BTreeMap<HeldPart, Sta
         entry.tag.instance == instance && entry.tag.job != OWN_PROBE_JOB
     }) {
         let part = (tag.job, tag.component, tag.attempt);
-        let new = |until| Stay {
+        let until = match deed {
+            LedgerEvent::Submitted { .. } => None,
+            LedgerEvent::Voided | LedgerEvent::HeldTooLong | LedgerEvent::Left => Some(*at),
+            _ => continue,
+        };
+        let stay = stays.entry(part).or_insert_with(|| Stay {
             site: site.clone(),
             from: *at,
             until,
-        };
-        match deed {
-            LedgerEvent::Submitted { .. } => drop(stays.entry(part).or_insert_with(|| new(None))),
-            LedgerEvent::Voided | LedgerEvent::HeldTooLong | LedgerEvent::Left => {
-                stays
-                    .entry(part)
-                    .or_insert_with(|| new(Some(*at)))
-                    .until
-                    .get_or_insert(*at);
-            }
-            _ => {}
-        }
+        });
+        stay.until = stay.until.or(until);
     }
     stays
 }
@@ -211,15 +203,14 @@ fn held_on(
 
 /// Returns true if nothing keeps us from a site in this time.
 fn is_well(scenario: &SeedScenario, site: &SiteName, from: Timestamp, to: Timestamp) -> bool {
-    let concerns = |number: usize, trouble: &SiteFault| {
+    let ill = scenario.troubles.iter().any(|(at, number, trouble)| {
         scenario
             .sites
-            .get(number)
+            .get(*number)
             .is_some_and(|spec| spec.name == *site)
             && hinders(trouble)
-    };
-    let ill = scenario.troubles.iter().any(|(at, number, trouble)| {
-        concerns(*number, trouble) && *at <= to && from <= *at + TROUBLE_MAX
+            && *at <= to
+            && from <= *at + TROUBLE_MAX
     });
     let cut_off = scenario
         .cut_offs

@@ -91,16 +91,15 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> V
     if view.sites.get(&new.site) != Some(new) {
         return Vec::new();
     }
-    let before = |shared: &SharedReservation| {
-        let before = old.as_ref().and_then(|old| old.shared_with(shared.serial));
-        before.map(|before| before.stage.clone())
-    };
+    let old = old.as_deref();
     let instance = plane_run.plane.shared().instance;
-    let wanted = new.shared.iter().filter(|shared| before(shared).is_none());
+    let shared = new.shared.iter();
+    let wanted = shared.filter(|shared| stage_before(old, shared).is_none());
     let twice = wanted.filter_map(|shared| named_twice(&view, shared, now));
     // The control plane, too, looks later at what becomes of it when it is extended.
     let confirmed = new.shared.iter().filter(|shared| {
-        shared.stage == SharedStage::Confirmed && before(shared) == Some(SharedStage::Granted)
+        shared.stage == SharedStage::Confirmed
+            && stage_before(old, shared) == Some(&SharedStage::Granted)
     });
     let wrong = plane_run.world.read(|world| {
         let missing = confirmed.filter_map(|shared| missing(world, instance, &new.site, shared));
@@ -109,7 +108,8 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> V
             .clone()
             .filter_map(|shared| kept_early(world, instance, new, shared));
         let ended = each.filter(|shared| {
-            let was = before(shared).is_some_and(|was| !matches!(was, SharedStage::Ended(_)));
+            let was = stage_before(old, shared);
+            let was = was.is_some_and(|was| !matches!(was, SharedStage::Ended(_)));
             was && !matches!(
                 shared.end(),
                 Some(SharedEnd::Lost | SharedEnd::Refused { .. })
@@ -120,10 +120,16 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> V
         let left = told.filter_map(|shared| not_released(world, instance, new, shared));
         missing.chain(early).chain(left).collect::<Vec<_>>()
     });
-    let unheard = old
-        .as_deref()
-        .and_then(|old| lost_in_silence(old, new, now));
+    let unheard = old.and_then(|old| lost_in_silence(old, new, now));
     twice.chain(wrong).chain(unheard).collect()
+}
+
+fn stage_before<'r>(
+    old: Option<&'r SiteRecord>,
+    shared: &SharedReservation,
+) -> Option<&'r SharedStage> {
+    let before = old?.shared_with(shared.serial)?;
+    Some(&before.stage)
 }
 
 /// Returns the reservation as its site has it.
@@ -293,8 +299,8 @@ fn halves(view: &View, now: Timestamp) -> Vec<String> {
     let parts = all.filter(|(_, part)| part.together.is_some() && part.is_kept(now));
     let wrong = parts.filter_map(|(site, part)| {
         let group = JointReservation::of(site, part, &|site| view.site_record(site));
-        let starts = || group.parts().iter().filter_map(|(_, part)| part.granted);
-        let apart = starts().max()?.since(starts().min()?);
+        let starts = group.parts().iter().filter_map(|(_, part)| part.granted);
+        let apart = starts.clone().max()?.since(starts.min()?);
         let is_half = group
             .parts()
             .iter()

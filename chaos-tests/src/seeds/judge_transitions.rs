@@ -304,10 +304,9 @@ impl SeenJobs {
                 let closed = seen.is_some_and(|(since, record)| {
                     let to = event.at;
                     let from = Timestamp(event.at.0 - KNOWN_WITHIN.0);
-                    let at = |at| sites::keeps_away(record, at);
                     *since + KNOWN_WITHIN < now
-                        && at(from)
-                        && at(to)
+                        && sites::keeps_away(record, from)
+                        && sites::keeps_away(record, to)
                         && *since + KNOWN_WITHIN + self.stalled(*since, now) < now
                 });
                 if closed {
@@ -325,11 +324,9 @@ impl SeenJobs {
 
     /// Returns true if no site has answered for so long that it is taken for our own fault.
     fn is_cut_off(&self, now: Timestamp) -> bool {
-        let noticed = |from: Timestamp| from + NOTICED + self.stalled(from, now) <= now;
-        let is_over = |from: Timestamp| from + NOTICED > now;
-        self.cut_offs
-            .iter()
-            .any(|(from, to)| now < *to && !is_over(*from) && noticed(*from))
+        self.cut_offs.iter().any(|(from, to)| {
+            now < *to && *from + NOTICED <= now && *from + NOTICED + self.stalled(*from, now) <= now
+        })
     }
 
     fn learn(&mut self, old: &Job, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
@@ -428,14 +425,14 @@ fn is_met(constraint: &Constraint, site: &SiteName) -> bool {
     } else {
         "south"
     };
-    let is = |value: &Arc<str>| match &*constraint.key {
-        "place" => **value == *site.as_str(),
-        _ => **value == *half,
+    let label = match &*constraint.key {
+        "place" => site.as_str(),
+        _ => half,
     };
     match &constraint.rule {
-        LabelRule::Is(value) => is(value),
-        LabelRule::OneOf(values) => values.iter().any(is),
-        LabelRule::IsNot(value) => !is(value),
+        LabelRule::Is(value) => **value == *label,
+        LabelRule::OneOf(values) => values.iter().any(|value| **value == *label),
+        LabelRule::IsNot(value) => **value != *label,
         LabelRule::AtLeast(_) => false,
     }
 }

@@ -139,11 +139,14 @@ impl Preemptions {
         if *times > TIMES_MAX {
             return Some(format!("it gives way for the {times}th time"));
         }
-        let of = |id| self.classes.get(id).copied();
-        let settled = |id| of(id).filter(|class| class.is_settled(now, stalled));
-        let own = settled(&job.id)?;
-        let other = settled(&by)?;
+        let own = self.settled_class(job.id, now, stalled)?;
+        let other = self.settled_class(by, now, stalled)?;
         let lower = own.priority < other.priority;
         (!lower).then(|| format!("as {own:?} it gives way to job {by} as {other:?}"))
+    }
+
+    fn settled_class(&self, id: JobId, now: Timestamp, stalled: Stalled<'_>) -> Option<Class> {
+        let class = self.classes.get(&id).copied();
+        class.filter(|class| class.is_settled(now, stalled))
     }
 }

@@ -172,15 +172,15 @@ impl Queues {
         let known = self.known_since(id);
         let came = self.promoted.insert(id, at).unwrap_or(known);
         let class = self.waiting.get(&id).map(|waiting| waiting.class);
-        let wrong = |why: &str| Some(format!("job {id} rose to {}: {why}", to.as_str()));
-        match (self.parameters.promote_after, class) {
-            (None, _) => wrong("nobody is promoted"),
-            (Some(after), _) if at < came + self.tries_take(after - 1) => wrong("too soon"),
-            (_, Some(Priority::Low)) if to != Priority::High => wrong("from low"),
-            (_, Some(Priority::High)) if to != Priority::SuperHigh => wrong("from high"),
-            (_, Some(Priority::SuperHigh | Priority::SuperLow)) => wrong("from the last"),
-            _ => None,
-        }
+        let why = match (self.parameters.promote_after, class) {
+            (None, _) => "nobody is promoted",
+            (Some(after), _) if at < came + self.tries_take(after - 1) => "too soon",
+            (_, Some(Priority::Low)) if to != Priority::High => "from low",
+            (_, Some(Priority::High)) if to != Priority::SuperHigh => "from high",
+            (_, Some(Priority::SuperHigh | Priority::SuperLow)) => "from the last",
+            _ => return None,
+        };
+        Some(format!("job {id} rose to {}: {why}", to.as_str()))
     }
 
     /// Records that a job is placed: jobs that ask for the same and have waited longer ought to be
@@ -193,9 +193,8 @@ impl Queues {
         let mut lost = None;
         for (other, waiting) in &mut self.waiting {
             let ready = long_ago(waiting.ready);
-            let lasts = |spec: &JobSpec| self.promises.then_some(spec.wall_time);
             let same = decided_here
-                && lasts(&waiting.spec) == lasts(&placed.spec)
+                && (!self.promises || waiting.spec.wall_time == placed.spec.wall_time)
                 && waiting.class == placed.class
                 && !waiting.avoids
                 && !placed.avoids
@@ -219,29 +218,23 @@ impl Queues {
 
 /// Returns true if two jobs fare alike wherever they are tried.
 fn asks_for_the_same(one: &JobSpec, other: &JobSpec) -> bool {
-    let needs = |spec: &JobSpec| {
-        let parts: Vec<_> = spec
+    one.request == other.request
+        && one.policy == other.policy
+        && one.rerunnable == other.rerunnable
+        && one.components.len() == other.components.len()
+        && one
             .components
             .iter()
-            .map(|part: &ComponentSpec| {
-                let part = part.clone();
-                (
-                    part.site,
-                    part.resources,
-                    part.constraints,
-                    part.inputs,
-                    part.program.executable,
-                )
-            })
-            .collect();
-        (
-            spec.request.clone(),
-            spec.policy.clone(),
-            spec.rerunnable,
-            parts,
-        )
-    };
-    needs(one) == needs(other)
+            .zip(&other.components)
+            .all(|(one, other)| needs_the_same(one, other))
+}
+
+fn needs_the_same(one: &ComponentSpec, other: &ComponentSpec) -> bool {
+    one.site == other.site
+        && one.resources == other.resources
+        && one.constraints == other.constraints
+        && one.inputs == other.inputs
+        && one.program.executable == other.program.executable
 }
 
 #[cfg(test)]

@@ -120,20 +120,12 @@ fn quiet(seed: u64, jobs: usize, sites: usize) -> Result<SeedScenario> {
 /// Gives each job a reservation in ten minutes, which is moved by two hours before that.
 fn move_all(scenario: &mut SeedScenario) {
     let within = DurationMs::from_secs(3_600);
-    let wish = |earliest: Timestamp| {
-        let window = StartWindow::new(earliest, earliest + within);
-        ReservationTerms {
-            window,
-            tolerance: DurationMs::from_secs(60),
-            ..Default::default()
-        }
-    };
     let mut moves = Vec::new();
     for (at, action) in &scenario.actions {
         if let UserAction::Submit(number, _) = action {
             let soon = *at + DurationMs::from_secs(600);
-            scenario.jobs[*number].rare_options.promised = Some(wish(soon));
-            let later = Some(wish(soon + within + within));
+            scenario.jobs[*number].rare_options.promised = Some(terms_from(soon, within));
+            let later = Some(terms_from(soon + within + within, within));
             moves.push((
                 *at + DurationMs::from_secs(120),
                 UserAction::Promise(*number, later),
@@ -145,4 +137,13 @@ fn move_all(scenario: &mut SeedScenario) {
         .retain(|(_, action)| !matches!(action, UserAction::Promise(..)));
     scenario.actions.extend(moves);
     scenario.actions.sort_by_key(|(at, _)| *at);
+}
+
+fn terms_from(earliest: Timestamp, within: DurationMs) -> ReservationTerms {
+    let window = StartWindow::new(earliest, earliest + within);
+    ReservationTerms {
+        window,
+        tolerance: DurationMs::from_secs(60),
+        ..Default::default()
+    }
 }

@@ -145,27 +145,29 @@ fn held_by<'w>(
     instance: InstanceId,
     owner: &KeyName,
 ) -> HeldLeases<'w> {
-    let counts = |tag: &ReservationTag| {
-        let job = view.jobs.get(&tag.job).filter(|job| job.owner == *owner);
-        let reservation = job.and_then(|job| job.reservation.as_deref());
-        let mut searches = reservation.into_iter().flat_map(searches);
-        tag.instance == instance
-            && searches.any(|search: &ReservationSearch| {
-                search
-                    .reserved()
-                    .iter()
-                    .flatten()
-                    .any(|held| held.serial == tag.serial)
-            })
-    };
     let each = world.sites().iter().map(|site| {
-        let leases = site.leases().filter(|(tag, _)| counts(tag));
+        let leases = site
+            .leases()
+            .filter(|(tag, _)| tag.instance == instance && is_held_for(view, owner, tag));
         (
             site.name().clone(),
             leases.map(|(tag, lease)| (*tag, lease)).collect(),
         )
     });
     each.collect()
+}
+
+fn is_held_for(view: &View, owner: &KeyName, tag: &ReservationTag) -> bool {
+    let job = view.jobs.get(&tag.job).filter(|job| job.owner == *owner);
+    let reservation = job.and_then(|job| job.reservation.as_deref());
+    let mut searches = reservation.into_iter().flat_map(searches);
+    searches.any(|search: &ReservationSearch| {
+        search
+            .reserved()
+            .iter()
+            .flatten()
+            .any(|held| held.serial == tag.serial)
+    })
 }
 
 fn searches(reservation: &JobReservations) -> impl Iterator<Item = &ReservationSearch> {

@@ -213,15 +213,13 @@ pub(super) fn hasten(scenario: &mut SeedScenario, hurry: u64) {
 /// Draws a constraint that some sites satisfy: another than this, one of these, a half of the
 /// country.
 fn draw_constraint(chance: &mut StdRng, names: &[SiteName]) -> Constraint {
-    let mut name = || -> Arc<str> { names[chance.random_range(0..names.len())].as_str().into() };
-    let one = name();
-    let other = name();
-    let place = |rule| Constraint {
-        key: "place".into(),
-        rule,
-    };
+    let one: Arc<str> = names[chance.random_range(0..names.len())].as_str().into();
+    let other: Arc<str> = names[chance.random_range(0..names.len())].as_str().into();
     match chance.random_range(0..3) {
-        0 if names.len() > 1 => place(LabelRule::IsNot(one)),
+        0 if names.len() > 1 => Constraint {
+            key: "place".into(),
+            rule: LabelRule::IsNot(one),
+        },
         1 if names.len() > 2 => {
             let half = if one.as_ref() < "e" { "north" } else { "south" };
             Constraint {
@@ -229,7 +227,10 @@ fn draw_constraint(chance: &mut StdRng, names: &[SiteName]) -> Constraint {
                 rule: LabelRule::Is(half.into()),
             }
         }
-        _ => place(LabelRule::OneOf([one, other].into())),
+        _ => Constraint {
+            key: "place".into(),
+            rule: LabelRule::OneOf([one, other].into()),
+        },
     }
 }
 
@@ -239,9 +240,8 @@ pub(super) fn draw_queue(seed: u64) -> QueueParameters {
     if chance.random_bool(0.5) {
         return QueueParameters::default();
     }
-    let mut weight = || chance.random_range(1..=3);
-    let [n1, n2, n3, n4] = std::array::from_fn(|_| weight());
-    let n_l = weight();
+    let [n1, n2, n3, n4] = std::array::from_fn(|_| chance.random_range(1..=3));
+    let n_l = chance.random_range(1..=3);
     QueueParameters {
         n_h: n_l + chance.random_range(0..=1),
         n_l,
@@ -261,9 +261,8 @@ pub(super) fn draw_queue(seed: u64) -> QueueParameters {
 /// Draws for which jobs processors are withheld, and how much for how long.
 fn draw_hoard(seed: u64) -> StarvationGuardParameters {
     let mut chance = StdRng::seed_from_u64(seed ^ STARVATION_GUARDS);
-    let mut within = |least, most| DurationMs(chance.random_range(least * MINUTE..=most * MINUTE));
-    let after = within(1, 10);
-    let time = within(2, 20);
+    let after = DurationMs(chance.random_range(MINUTE..=10 * MINUTE));
+    let time = DurationMs(chance.random_range(2 * MINUTE..=20 * MINUTE));
     StarvationGuardParameters {
         after: chance.random_bool(0.8).then_some(after),
         share: PerMillion([250_000, 500_000, 1_000_000][chance.random_range(0..3)]),
@@ -360,17 +359,16 @@ pub(super) fn draw_abandons(
     if chance.random_bool(0.5) {
         return Vec::new();
     }
-    let submitted = |from: Timestamp, to: Timestamp| {
-        actions.iter().filter_map(move |(at, action)| match action {
-            UserAction::Submit(number, _) if from < *at && *at <= to => Some(*number),
-            _ => None,
-        })
-    };
     let hides =
         |trouble: &SiteFault| trouble.hides_site() || matches!(trouble, SiteFault::CutOff(true));
     let mut abandons = Vec::new();
     for (at, ..) in troubles.iter().filter(|(.., trouble)| hides(trouble)) {
-        for number in submitted(*at - DurationMs(HOUR), *at) {
+        let from = *at - DurationMs(HOUR);
+        let submitted = actions.iter().filter_map(|(then, action)| match action {
+            UserAction::Submit(number, _) if from < *then && *then <= *at => Some(*number),
+            _ => None,
+        });
+        for number in submitted {
             if chance.random_bool(0.15) {
                 let later = DurationMs(chance.random_range(0..30 * MINUTE));
                 abandons.push((*at + later, UserAction::Abandon(number)));

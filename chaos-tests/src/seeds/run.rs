@@ -115,10 +115,6 @@ pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
     seen.staging.clone_from(&scenario.staging);
     seen.reservation_quota = judged_quota(&scenario);
     let seen = Rc::new(RefCell::new(seen));
-    let undisturbed = |begins| {
-        let seed = scenario.seed;
-        RunPlan::undisturbed(begins, seed)
-    };
     let mut now = BEGINS;
     let mut control_plane_runs = 0;
     let mut kills = scenario.kills.iter();
@@ -131,7 +127,7 @@ pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
             clock_ahead_ms: kill.map_or(0, |kill| kill.clock_ahead_ms),
             panics: scenario.panics,
             stalls: scenario.stalls,
-            ..undisturbed(now)
+            ..RunPlan::undisturbed(now, scenario.seed)
         };
         control_plane_runs += 1;
         let over = troubled(&environment, plan, &scenario, &known, &seen)?;
@@ -145,7 +141,7 @@ pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
     });
     let plan = RunPlan {
         stalls,
-        ..undisturbed(now)
+        ..RunPlan::undisturbed(now, scenario.seed)
     };
     let not_live = calm(&environment, plan, &scenario, &known, &seen)?;
     let known = known.take();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cospan_domain::catalogue::file_state::FileRecord;
 use cospan_domain::ids::{
-    Attempt, AttemptTag, ComponentIndex, Digest, InstanceId, JobId, LogicalName, RelPath, Round,
+    Attempt, AttemptTag, ComponentIndex, InstanceId, JobId, LogicalName, RelPath, Round,
 };
 use cospan_domain::job::job_state::{Job, PhaseKind};
 use cospan_domain::job::spec::{JobSpec, RequestType};
@@ -137,80 +137,83 @@ struct AttemptLife {
 /// Lists everything that must not be; nothing, if all is well.
 pub fn judge(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let entries = evidence.world.ledger().entries();
-    let ours = |entry: &&LedgerEntry| entry.tag.instance == evidence.instance;
-    let lives = lives(entries.iter().filter(ours));
-    let mut violations = Vec::new();
-    let mut check = |rule: &str, found: Vec<String>| {
-        violations.extend(found.into_iter().map(|text| format!("{rule}: {text}")));
-    };
-    check("an acknowledged job is lost", lost_jobs(evidence));
-    check("(a) a payload began twice", began_twice(&lives));
-    check(
-        "(b) a gate was opened before all were ready",
-        opened_early(&lives, evidence),
-    );
+    let ours = entries
+        .iter()
+        .filter(|entry| entry.tag.instance == evidence.instance);
+    let lives = lives(ours.clone());
     let torn = torn(evidence.world, &common_starts(&lives, evidence));
-    check(
-        "(c) a part began long after another of its round",
-        torn_rounds(&torn),
-    );
     let whole = whole_rounds(&lives, &torn, evidence);
-    check(
-        "(c) a finished job's parts did not run together",
-        apart(&whole, evidence),
-    );
-    check(
-        "(e) an output is not that of the finished round",
-        other_outputs(&whole, evidence),
-    );
-    check(
-        "(d) two attempts of a component ran at once",
-        overlapping(&lives),
-    );
-    check(
-        "a cancelled or failed job began afterwards",
-        began_late(&lives, evidence),
-    );
-    check(
-        "an attempt was held to be over and was not",
-        not_over(&lives, evidence),
-    );
-    check(
-        "an acknowledged cancellation had no effect",
-        not_cancelled(evidence),
-    );
-    check("a payload began without its input", without_input(&lives));
-    check(
-        "a component was misled",
-        misled(entries.iter().filter(ours), |job| {
-            evidence.asked.get(&job).map(|asked| asked.parallel)
-        }),
-    );
-    check(
-        "what was held in vain is misstated",
-        accounts::misstated(evidence),
-    );
-    check("a time is misstated", mistimed(&whole, &lives, evidence));
-    check("a site is oversubscribed", oversubscribed(evidence.world));
-    check(
-        "another's reservation was used",
-        judge_reservations::claimed_by_others(evidence),
-    );
-    check(
-        "another's reservation was used",
-        judge_shared_reservations::used_by_others(evidence),
-    );
-    check(
-        "a promised start was not kept",
-        judge_reservations::begun_at_other_times(evidence),
-    );
-    check("an attempt was left behind", left_behind(evidence));
-    check(
-        "a content or partial copy was left behind",
-        left_data(evidence),
-    );
-    check("another's job was touched", touched_others(evidence));
-    violations
+    let violations = [
+        ("an acknowledged job is lost", lost_jobs(evidence)),
+        ("(a) a payload began twice", began_twice(&lives)),
+        (
+            "(b) a gate was opened before all were ready",
+            opened_early(&lives, evidence),
+        ),
+        (
+            "(c) a part began long after another of its round",
+            torn_rounds(&torn),
+        ),
+        (
+            "(c) a finished job's parts did not run together",
+            apart(&whole, evidence),
+        ),
+        (
+            "(e) an output is not that of the finished round",
+            other_outputs(&whole, evidence),
+        ),
+        (
+            "(d) two attempts of a component ran at once",
+            overlapping(&lives),
+        ),
+        (
+            "a cancelled or failed job began afterwards",
+            began_late(&lives, evidence),
+        ),
+        (
+            "an attempt was held to be over and was not",
+            not_over(&lives, evidence),
+        ),
+        (
+            "an acknowledged cancellation had no effect",
+            not_cancelled(evidence),
+        ),
+        ("a payload began without its input", without_input(&lives)),
+        (
+            "a component was misled",
+            misled(ours, |job| {
+                evidence.asked.get(&job).map(|asked| asked.parallel)
+            }),
+        ),
+        (
+            "what was held in vain is misstated",
+            accounts::misstated(evidence),
+        ),
+        ("a time is misstated", mistimed(&whole, &lives, evidence)),
+        ("a site is oversubscribed", oversubscribed(evidence.world)),
+        (
+            "another's reservation was used",
+            judge_reservations::claimed_by_others(evidence),
+        ),
+        (
+            "another's reservation was used",
+            judge_shared_reservations::used_by_others(evidence),
+        ),
+        (
+            "a promised start was not kept",
+            judge_reservations::begun_at_other_times(evidence),
+        ),
+        ("an attempt was left behind", left_behind(evidence)),
+        (
+            "a content or partial copy was left behind",
+            left_data(evidence),
+        ),
+        ("another's job was touched", touched_others(evidence)),
+    ];
+    let texts = violations
+        .into_iter()
+        .flat_map(|(rule, found)| found.into_iter().map(move |text| format!("{rule}: {text}")));
+    texts.collect()
 }
 
 fn lives<'a>(entries: impl Iterator<Item = &'a LedgerEntry>) -> BTreeMap<AttemptTag, AttemptLife> {
@@ -286,13 +289,12 @@ fn oversubscribed(world: &World) -> Vec<String> {
     let mut found = Vec::new();
     for site in world.sites() {
         let total = site.processors();
-        let used = |step: &LoadStep| step.running + step.held + step.local + step.down;
-        if let Some(step) = site.load().iter().find(|step| used(step) > total) {
-            found.push(format!(
-                "{} of {total} processors at {}",
-                used(step),
-                site.name()
-            ));
+        let mut used = site
+            .load()
+            .iter()
+            .map(|step: &LoadStep| step.running + step.held + step.local + step.down);
+        if let Some(used) = used.find(|used| *used > total) {
+            found.push(format!("{used} of {total} processors at {}", site.name()));
         }
     }
     found
@@ -497,8 +499,8 @@ fn other_outputs(
         let rounds = whole.get(&id).into_iter().flatten();
         let mut left = rounds.filter_map(|parts| parts.get(&ComponentIndex(0)));
         let kept = entry.is_some_and(|entry| {
-            let site = |name| evidence.world.index_of(name);
-            let mut replicas = entry.replicas.iter().filter_map(|(name, _)| site(name));
+            let replicas = entry.replicas.iter();
+            let mut replicas = replicas.filter_map(|(name, _)| evidence.world.index_of(name));
             left.any(|(.., tag)| output_of(*tag, &path) == entry.content)
                 && replicas.any(|site| evidence.world.has_content(site, entry.content.digest))
         });
@@ -609,16 +611,15 @@ fn left_behind(evidence: &SeedEvidence<'_>) -> Vec<String> {
 
 fn left_data(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    let files = || evidence.files.into_iter().flat_map(BTreeMap::values);
-    let entries = || files().filter_map(|file| file.entry.as_ref());
+    let files = evidence.files.into_iter().flat_map(BTreeMap::values);
+    let entries: Vec<_> = files.filter_map(|file| file.entry.as_ref()).collect();
     for site in evidence.world.sites() {
-        let wanted = |digest: &Digest| {
-            entries().any(|entry| {
+        let left = site.contents().filter(|digest| {
+            !entries.iter().any(|entry| {
                 entry.content.digest == *digest
                     && entry.replicas.iter().any(|(at, _)| at == site.name())
             })
-        };
-        let left = site.contents().filter(|digest| !wanted(digest));
+        });
         found.extend(left.map(|digest| format!("{digest} at {}", site.name())));
         if site.partial_copies() > 0 {
             found.push(format!(

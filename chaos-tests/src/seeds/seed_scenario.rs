@@ -485,10 +485,9 @@ fn draw_split(drawing: &mut ScenarioDrawing, components: &[u32]) -> Flexible {
 /// Draws claims of all or nothing, or bit by bit; early or at the last moment.
 fn draw_claim(drawing: &mut ScenarioDrawing) -> ClaimParameters {
     let often = drawing.chance.random_bool(0.2);
-    let mut ratio = |ratios: [u32; 3]| PerMillion(ratios[drawing.chance.random_range(0..3)]);
     ClaimParameters {
-        threshold: ratio([0, 500_000, 1_000_000]),
-        l: ratio([0, 750_000, 1_000_000]),
+        threshold: PerMillion([0, 500_000, 1_000_000][drawing.chance.random_range(0..3)]),
+        l: PerMillion([0, 750_000, 1_000_000][drawing.chance.random_range(0..3)]),
         min_claim_step: if often {
             MinClaimStep::Fixed(DurationMs(5_000))
         } else {
@@ -500,18 +499,21 @@ fn draw_claim(drawing: &mut ScenarioDrawing) -> ClaimParameters {
 
 /// Draws one of the policies for each type of request.
 fn draw_policies(drawing: &mut ScenarioDrawing) -> DefaultPolicies {
-    let mut one = |request: &RequestType| {
-        let serving = POLICIES.iter().filter(|policy| policy.serves(request));
-        serving
-            .choose(&mut drawing.chance)
-            .and_then(|policy| PolicyName::new(policy.name()).ok())
-    };
     let defaults = DefaultPolicies::default();
+    let rigid = draw_policy(drawing, &RequestType::NonFixed);
+    let flexible = draw_policy(drawing, &RequestType::Flexible(Flexible::default()));
     DefaultPolicies {
-        rigid: one(&RequestType::NonFixed).unwrap_or(defaults.rigid),
-        flexible: one(&RequestType::Flexible(Flexible::default())).unwrap_or(defaults.flexible),
+        rigid: rigid.unwrap_or(defaults.rigid),
+        flexible: flexible.unwrap_or(defaults.flexible),
         ..defaults
     }
+}
+
+fn draw_policy(drawing: &mut ScenarioDrawing, request: &RequestType) -> Option<PolicyName> {
+    let serving = POLICIES.iter().filter(|policy| policy.serves(request));
+    serving
+        .choose(&mut drawing.chance)
+        .and_then(|policy| PolicyName::new(policy.name()).ok())
 }
 
 /// Draws quotas that leave room for the largest job at each site that has one.

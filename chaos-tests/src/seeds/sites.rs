@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cospan_domain::ids::{JobId, KeyName};
+use cospan_domain::ids::JobId;
 use cospan_domain::site::site_parameters::SiteParameters;
 use cospan_domain::site::site_state::{Breaker, ErrorDetail, SiteRecord, probing_jobs};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -93,27 +93,29 @@ fn is_one_owners(site: &SiteRecord, parameters: &SiteParameters) -> bool {
 /// Returns true if a probe of our own finds out whose fault it is, or has, and that owner stays
 /// away.
 fn is_dealt_with(site: &SiteRecord) -> bool {
-    let is_accused = |owner: &KeyName| site.accused.as_ref() == Some(owner);
-    site.own_probe.iter().any(|probe| is_accused(&probe.owner))
+    let accused = site.accused.as_ref();
+    site.own_probe
+        .iter()
+        .any(|probe| accused == Some(&probe.owner))
         || site
             .kept_off
             .iter()
-            .any(|kept_off| is_accused(&kept_off.owner))
+            .any(|kept_off| accused == Some(&kept_off.owner))
 }
 
 /// Returns true if a probe of our own failed: one that succeeds sets the count to zero, as does a
 /// success in the same write.
 fn says_it_failed(old: &SiteRecord, new: &SiteRecord) -> bool {
-    let has_erred = |attempt| {
-        new.recent_errors
-            .iter()
-            .any(|error| error.attempt == attempt)
-    };
     let mut counted = new
         .counted
         .iter()
         .filter(|attempt| !old.has_counted(**attempt));
-    new.consecutive_errors >= old.consecutive_errors || counted.any(|one| !has_erred(*one))
+    new.consecutive_errors >= old.consecutive_errors
+        || counted.any(|attempt| {
+            !new.recent_errors
+                .iter()
+                .any(|error| error.attempt == *attempt)
+        })
 }
 
 /// Returns the number of errors that the later record has and the earlier one does not.

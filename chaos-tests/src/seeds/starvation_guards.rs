@@ -188,17 +188,17 @@ impl Withheld {
         now: Timestamp,
     ) -> Vec<String> {
         let starvation_guard = plane_run.plane.shared().starvation_guard.load();
-        let waits = |job: &JobId| {
-            let view = plane_run.plane.view();
-            view.jobs
-                .get(job)
-                .is_some_and(|job| matches!(job.phase, JobPhase::Queued { .. }))
-        };
         // What the last scan withheld is shown until the next, which comes if anybody waits.
-        let Some(starvation_guard) = starvation_guard
-            .as_ref()
-            .as_ref()
-            .filter(|starvation_guard| waits(&starvation_guard.job))
+        let Some(starvation_guard) =
+            starvation_guard
+                .as_ref()
+                .as_ref()
+                .filter(|starvation_guard| {
+                    let view = plane_run.plane.view();
+                    view.jobs
+                        .get(&starvation_guard.job)
+                        .is_some_and(|job| matches!(job.phase, JobPhase::Queued { .. }))
+                })
         else {
             self.0 = None;
             return Vec::new();
@@ -236,11 +236,14 @@ impl Withheld {
 fn rooms(plane_run: &ControlPlaneRun, scenario: &SeedScenario) -> Vec<(JobId, SiteName)> {
     let view = plane_run.plane.view();
     let now = plane_run.plane.now();
-    let lasts = |job: &Job| plane_run.plane.hold_max() + job.spec.wall_time + LONGER;
     let waiting: Vec<_> = view
         .jobs
         .values()
-        .filter_map(|job: &Arc<Job>| Some((job.id, plainly_waits(job, now)?, lasts(job))))
+        .filter_map(|job: &Arc<Job>| {
+            let processors = plainly_waits(job, now)?;
+            let lasts = plane_run.plane.hold_max() + job.spec.wall_time + LONGER;
+            Some((job.id, processors, lasts))
+        })
         .collect();
     if waiting.is_empty() || plane_run.plane.isolated() {
         return Vec::new();

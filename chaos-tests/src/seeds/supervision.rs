@@ -151,15 +151,9 @@ impl SupervisionJudge {
             .deaths
             .retain(|death| at.since(*death).0 <= WINDOW.0 + TICK.0);
         actor.deaths.push(at);
-        let within = |window: u64| {
-            actor
-                .deaths
-                .iter()
-                .filter(|d| at.since(**d).0 <= window)
-                .count()
-        };
-        let surely = within(WINDOW.0 - TICK.0);
-        let perhaps = within(WINDOW.0 + TICK.0);
+        let ages = actor.deaths.iter().map(|death| at.since(*death).0);
+        let surely = ages.clone().filter(|age| *age <= WINDOW.0 - TICK.0).count();
+        let perhaps = ages.filter(|age| *age <= WINDOW.0 + TICK.0).count();
         actor.either = perhaps >= most && surely < most;
         if perhaps < most {
             actor.due = None;
@@ -182,8 +176,8 @@ impl SupervisionJudge {
                 Some((died, count)) => {
                     let pause = at.since(died);
                     let before = actor.paused.replace((count, pause));
-                    let grew = |less: Count| less.perhaps < count.surely;
-                    let shorter = before.is_some_and(|(less, at)| grew(less) && pause <= at);
+                    let shorter =
+                        before.is_some_and(|(less, at)| less.perhaps < count.surely && pause <= at);
                     if pause == DurationMs::ZERO || pause > PAUSE_MAX || shorter {
                         let pause = pause.0;
                         let number = count.surely;
@@ -260,9 +254,11 @@ impl SupervisionJudge {
             if let Some((at, _)) = owed {
                 self.complain(*at, &format!("{id} is never built anew"));
             }
-            let forgotten = |held: &Timestamp| over.since(*held) > TRIED_AGAIN;
             let comes_back = !matches!(id.kind(), ActorKind::Job);
-            if let Some(at) = actor.held_at.filter(|held| comes_back && forgotten(held)) {
+            let forgotten = actor
+                .held_at
+                .filter(|held| comes_back && over.since(*held) > TRIED_AGAIN);
+            if let Some(at) = forgotten {
                 self.complain(at, &format!("{id} is never tried again"));
             }
         }

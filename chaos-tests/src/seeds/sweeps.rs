@@ -64,12 +64,13 @@ pub(super) fn draw_sweeps(
         let job = draw_run(&mut chance, files);
         jobs.extend(std::iter::repeat_n(job, count));
         let at = BEGINS + DurationMs(chance.random_range(0..calm_at.since(BEGINS).0));
-        let mut within = |most: u64| at + DurationMs(chance.random_range(0..=most));
         actions.push((at, UserAction::Submit(sweep.first, 1)));
-        actions.push((within(MINUTE), UserAction::Submit(sweep.first, 1)));
-        let froze = within(HOUR);
+        let again = at + DurationMs(chance.random_range(0..=MINUTE));
+        actions.push((again, UserAction::Submit(sweep.first, 1)));
+        let froze = at + DurationMs(chance.random_range(0..=HOUR));
+        let cancelled = at + DurationMs(chance.random_range(0..=HOUR));
         actions.push((
-            within(HOUR),
+            cancelled,
             UserAction::Cancel(sweep.first + chance.random_range(0..count)),
         ));
         let frozen = sweep.first + chance.random_range(0..count);

@@ -137,10 +137,9 @@ fn is_still_frozen(action: &UserAction, answers: &[Result<ApiAnswer, ApiRefusal>
                 let Ok(ApiAnswer::Jobs(outcomes)) = answer else {
                     return false;
                 };
-                let again = |why: &String| why.ends_with("try again");
-                outcomes
-                    .iter()
-                    .any(|(_, what)| matches!(what, JobOutcome::Refused(why) if again(why)))
+                outcomes.iter().any(|(_, what)| {
+                    matches!(what, JobOutcome::Refused(why) if why.ends_with("try again"))
+                })
             })
 }
 
@@ -267,7 +266,6 @@ fn user_of(number: usize, scenario: &SeedScenario) -> &'static str {
 }
 
 fn ask(action: &UserAction, scenario: &SeedScenario, known: &UserState) -> Result<Option<MakeAsk>> {
-    let id = |number: &usize| known.acknowledged.get(number).copied();
     Ok(match action {
         UserAction::Submit(number, _) => {
             let sweep = scenario.sweeps.iter().find(|sweep| sweep.first == *number);
@@ -285,21 +283,21 @@ fn ask(action: &UserAction, scenario: &SeedScenario, known: &UserState) -> Resul
             }
             Some(Box::new(move || ApiRequest::Submit(all.clone())))
         }
-        UserAction::Cancel(number) => {
-            id(number).map(|id| -> MakeAsk { Box::new(move || ApiRequest::Cancel(vec![id])) })
-        }
-        UserAction::Abandon(number) => {
-            id(number).map(|id| -> MakeAsk { Box::new(move || ApiRequest::Abandon(vec![id])) })
-        }
-        UserAction::Freeze(number, true) => {
-            id(number).map(|id| -> MakeAsk { Box::new(move || ApiRequest::Freeze(vec![id])) })
-        }
-        UserAction::Freeze(number, false) => {
-            id(number).map(|id| -> MakeAsk { Box::new(move || ApiRequest::Thaw(vec![id])) })
-        }
+        UserAction::Cancel(number) => known
+            .job_id(*number)
+            .map(|id| -> MakeAsk { Box::new(move || ApiRequest::Cancel(vec![id])) }),
+        UserAction::Abandon(number) => known
+            .job_id(*number)
+            .map(|id| -> MakeAsk { Box::new(move || ApiRequest::Abandon(vec![id])) }),
+        UserAction::Freeze(number, true) => known
+            .job_id(*number)
+            .map(|id| -> MakeAsk { Box::new(move || ApiRequest::Freeze(vec![id])) }),
+        UserAction::Freeze(number, false) => known
+            .job_id(*number)
+            .map(|id| -> MakeAsk { Box::new(move || ApiRequest::Thaw(vec![id])) }),
         UserAction::Raise(number, to) => {
             let to = *to;
-            id(number).map(|id| -> MakeAsk {
+            known.job_id(*number).map(|id| -> MakeAsk {
                 Box::new(move || ApiRequest::SetPriority {
                     jobs: vec![id],
                     to,
@@ -309,7 +307,7 @@ fn ask(action: &UserAction, scenario: &SeedScenario, known: &UserState) -> Resul
         }
         UserAction::Promise(number, wish) => {
             let wish = *wish;
-            id(number).map(|job| -> MakeAsk {
+            known.job_id(*number).map(|job| -> MakeAsk {
                 Box::new(move || ApiRequest::ChangeReservation { job, wish })
             })
         }
@@ -474,6 +472,10 @@ fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &S
 }
 
 impl UserState {
+    fn job_id(&self, number: usize) -> Option<JobId> {
+        self.acknowledged.get(&number).copied()
+    }
+
     /// Returns true if a job was refused that named a reservation, or wanted one beyond its user's
     /// quota: it is submitted again without.
     fn does_without(

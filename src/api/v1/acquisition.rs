@@ -61,14 +61,17 @@ impl AcquisitionDocument {
 impl From<AcquisitionDocument> for AcquisitionOptions {
     fn from(document: AcquisitionDocument) -> Self {
         let defaults = QueueLimits::default();
-        let given = |length: Option<Length>, or: DurationMs| length.map_or(or, |length| length.0);
         let mode = match document.mode {
             AcquisitionModeName::Auto => AcquisitionMode::Auto,
             AcquisitionModeName::Immediate => AcquisitionMode::Immediate,
             AcquisitionModeName::Queued => AcquisitionMode::Queued,
         };
-        let deadline = given(document.patience, defaults.deadline);
-        let max_hold = given(document.max_hold, defaults.max_hold);
+        let deadline = document
+            .patience
+            .map_or(defaults.deadline, |length| length.0);
+        let max_hold = document
+            .max_hold
+            .map_or(defaults.max_hold, |length| length.0);
         Self {
             mode,
             limits: QueueLimits { deadline, max_hold },
@@ -80,15 +83,14 @@ impl From<AcquisitionOptions> for AcquisitionDocument {
     fn from(options: AcquisitionOptions) -> Self {
         let limits = options.limits;
         let defaults = QueueLimits::default();
-        let shown = |length: DurationMs, or: DurationMs| (length != or).then_some(Length(length));
         Self {
             mode: match options.mode {
                 AcquisitionMode::Auto => AcquisitionModeName::Auto,
                 AcquisitionMode::Immediate => AcquisitionModeName::Immediate,
                 AcquisitionMode::Queued => AcquisitionModeName::Queued,
             },
-            patience: shown(limits.deadline, defaults.deadline),
-            max_hold: shown(limits.max_hold, defaults.max_hold),
+            patience: (limits.deadline != defaults.deadline).then_some(Length(limits.deadline)),
+            max_hold: (limits.max_hold != defaults.max_hold).then_some(Length(limits.max_hold)),
         }
     }
 }

@@ -81,17 +81,13 @@ impl fmt::Display for EventReport {
     /// Writes one line for people, without the time.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.event)?;
-        let number = |f: &mut fmt::Formatter<'_>, name: &str, value: Option<u32>| match value {
-            Some(value) => write!(f, " {name} {value}"),
-            None => Ok(()),
-        };
         match &self.name {
             Some(name) => write!(f, " component {name}")?,
-            None => number(f, "component", self.component)?,
+            None => write_number(f, "component", self.component)?,
         }
-        number(f, "attempt", self.attempt)?;
-        number(f, "round", self.round)?;
-        number(f, "output", self.output)?;
+        write_number(f, "attempt", self.attempt)?;
+        write_number(f, "round", self.round)?;
+        write_number(f, "output", self.output)?;
         if !self.sites.is_empty() {
             write!(f, " at {}", self.sites.join(", "))?;
         }
@@ -120,6 +116,13 @@ impl fmt::Display for EventReport {
             write!(f, " ({}{until})", self.meaning_of_until())?;
         }
         Ok(())
+    }
+}
+
+fn write_number(f: &mut fmt::Formatter<'_>, name: &str, value: Option<u32>) -> fmt::Result {
+    match value {
+        Some(value) => write!(f, " {name} {value}"),
+        None => Ok(()),
     }
 }
 

@@ -356,19 +356,22 @@ fn not_had(failure: SearchFailure) -> &'static str {
 }
 
 fn reservation_answer(report: EventReport, outcome: ReservationOutcome) -> EventReport {
-    let refused = |report: EventReport, detail: &str, next: Option<Timestamp>| match next {
+    match outcome {
+        ReservationOutcome::Granted { start } => report.detail("granted").until(start),
+        ReservationOutcome::Done => report.detail("done"),
+        ReservationOutcome::Refused { next } => refuse_reservation(report, "refused", next),
+        ReservationOutcome::Lost { next } => {
+            refuse_reservation(report, "there is no such reservation any more", next)
+        }
+    }
+}
+
+fn refuse_reservation(report: EventReport, detail: &str, next: Option<Timestamp>) -> EventReport {
+    match next {
         Some(next) => report
             .detail(format!("{detail}; perhaps later"))
             .until(next),
         None => report.detail(detail),
-    };
-    match outcome {
-        ReservationOutcome::Granted { start } => report.detail("granted").until(start),
-        ReservationOutcome::Done => report.detail("done"),
-        ReservationOutcome::Refused { next } => refused(report, "refused", next),
-        ReservationOutcome::Lost { next } => {
-            refused(report, "there is no such reservation any more", next)
-        }
     }
 }
 
@@ -378,18 +381,17 @@ fn claimed(
     preempting: &[JobId],
     names: &ComponentNames<'_>,
 ) -> EventReport {
-    let list = |numbers: Vec<String>| numbers.join(", ");
-    let claimed = list(
-        components
-            .iter()
-            .map(|component| names.name(*component))
-            .collect(),
-    );
+    let claimed: Vec<String> = components
+        .iter()
+        .map(|component| names.name(*component))
+        .collect();
+    let claimed = claimed.join(", ");
     report.components = components.iter().map(|component| component.0).collect();
     match preempting {
         [] => report.detail(format!("components {claimed}")),
         jobs => {
-            let jobs = list(jobs.iter().map(ToString::to_string).collect());
+            let jobs: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+            let jobs = jobs.join(", ");
             report.detail(format!("components {claimed}; preempting jobs {jobs}"))
         }
     }

@@ -85,10 +85,6 @@ pub fn read(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Vec<Parse
 
 /// Finds values that can be read but make no sense.
 fn implausible(document: &JobDocument) -> Vec<(String, ParseError)> {
-    let error = |problem: String| ParseError {
-        problem,
-        ..ParseError::default()
-    };
     let mut found = Vec::new();
     let known: Vec<String> = POLICIES
         .iter()
@@ -109,7 +105,8 @@ fn implausible(document: &JobDocument) -> Vec<(String, ParseError)> {
             "policy".to_owned(),
             ParseError {
                 nearest,
-                ..error(problem)
+                problem,
+                ..ParseError::default()
             },
         ));
     }
@@ -118,7 +115,11 @@ fn implausible(document: &JobDocument) -> Vec<(String, ParseError)> {
         let before = *first.entry(&component.name).or_insert(index);
         if before != index {
             let problem = format!("component[{before}] is called {} as well", component.name);
-            found.push((format!("component[{index}].name"), error(problem)));
+            let error = ParseError {
+                problem,
+                ..ParseError::default()
+            };
+            found.push((format!("component[{index}].name"), error));
         }
     }
     found

@@ -18,11 +18,12 @@ const OWN: [&str; 3] = ["--nodes=", "-N", "--ntasks-per-node="];
 ///
 /// The field that contradicts another, and the contradiction.
 pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static str, String)> {
-    let refuse = |field, problem: &str| Err((field, problem.to_owned()));
     let (nodes, each) = match (document.nodes, document.tasks_per_node) {
-        (None, Some(_)) => return refuse("tasks_per_node", "give the number of nodes as well"),
+        (None, Some(_)) => {
+            return refuse_field("tasks_per_node", "give the number of nodes as well");
+        }
         (None, None) if document.processors == 0 => {
-            return refuse(
+            return refuse_field(
                 "processors",
                 "is missing; give it, or nodes and tasks_per_node",
             );
@@ -34,9 +35,11 @@ pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static s
         each.map(|each| nodes.checked_mul(each)),
         document.processors,
     ) {
-        (None, 0) => return refuse("processors", "is missing; give it, or tasks_per_node"),
+        (None, 0) => return refuse_field("processors", "is missing; give it, or tasks_per_node"),
         (None, given) => given,
-        (Some(None), _) => return refuse("nodes", "are more than 4294967295 processors in all"),
+        (Some(None), _) => {
+            return refuse_field("nodes", "are more than 4294967295 processors in all");
+        }
         (Some(Some(all)), given) if given == 0 || given == all => all,
         (Some(Some(all)), given) => {
             let problem = format!("is {given}, and the tasks on all nodes are {all}; leave it out");
@@ -44,7 +47,7 @@ pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static s
         }
     };
     if all < nodes {
-        return refuse("nodes", "are more than there are processors for");
+        return refuse_field("nodes", "are more than there are processors for");
     }
     let mut options = document.at.values().flat_map(|change| &change.lrm_options);
     if let Some(own) = options.find(|option| OWN.iter().any(|own| option.starts_with(own))) {
@@ -68,6 +71,10 @@ pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static s
     document.nodes = None;
     document.tasks_per_node = None;
     Ok(())
+}
+
+fn refuse_field(field: &'static str, problem: &str) -> Result<(), (&'static str, String)> {
+    Err((field, problem.to_owned()))
 }
 
 /// Adds a demand, unless every site meets it.

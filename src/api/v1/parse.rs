@@ -219,10 +219,9 @@ fn read_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
 }
 
 fn place(line: u64, column: u64, problem: &str) -> ParseError {
-    let known = |number| (number > 0).then_some(number);
     ParseError {
-        line: known(line),
-        column: known(column),
+        line: (line > 0).then_some(line),
+        column: (column > 0).then_some(column),
         problem: problem.into(),
         ..ParseError::default()
     }

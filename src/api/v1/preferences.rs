@@ -102,10 +102,11 @@ impl<'de> Deserialize<'de> for ScoreNumber {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let score = Score::new(f64::deserialize(from)?).filter(|score| *score > Score(0));
         let most = Score::MAX.as_f64();
-        let wrong = || format!("a result must be above 0 and at most {most}; it counts millionths");
-        score
-            .map(ScoreNumber)
-            .ok_or_else(|| D::Error::custom(wrong()))
+        score.map(ScoreNumber).ok_or_else(|| {
+            D::Error::custom(format!(
+                "a result must be above 0 and at most {most}; it counts millionths"
+            ))
+        })
     }
 }
 
@@ -131,17 +132,18 @@ impl From<PreferencesDocument> for Preferences {
 
 impl From<&Preferences> for PreferencesDocument {
     fn from(preferences: &Preferences) -> Self {
-        let benchmark = |one: &Benchmark| BenchmarkDocument {
+        let benchmarks = preferences.benchmarks.iter();
+        let benchmarks = benchmarks.map(|one: &Benchmark| BenchmarkDocument {
             name: one.name.clone(),
             reference: ScoreNumber(one.reference),
             run_time: Length(one.run_time),
-        };
+        });
         Self {
             objective: Some(preferences.objective.into()),
             run_time: preferences.run_time.map(Length),
             stage_in: preferences.stage_in.map(Length),
             stage_out: preferences.stage_out.map(Length),
-            benchmark: preferences.benchmarks.iter().map(benchmark).collect(),
+            benchmark: benchmarks.collect(),
         }
     }
 }

@@ -197,12 +197,10 @@ impl FromStr for Instant {
     type Err = InvalidQuantity;
 
     fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
-        // No time of ours lies before 1970.
-        let of = |ms: i64| Instant(Timestamp(u64::try_from(ms).unwrap_or(0)));
-        let parsed = text
-            .parse()
-            .ok()
-            .map(|at: jiff::Timestamp| of(at.as_millisecond()));
+        let parsed = text.parse().ok().map(|at: jiff::Timestamp| {
+            // No time of ours lies before 1970.
+            Instant(Timestamp(u64::try_from(at.as_millisecond()).unwrap_or(0)))
+        });
         parsed
             .or_else(|| humantime::parse_rfc3339_weak(text).ok().map(Instant::from))
             .ok_or_else(|| InvalidQuantity {

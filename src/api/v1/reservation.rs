@@ -180,20 +180,21 @@ impl ReservationDocument {
         &self,
         until_latest: DurationMs,
     ) -> Result<Option<DurationMs>, (&'static str, &'static str)> {
-        let wrong = |problem| Err(("reservation.reserve_after", problem));
         match (
             self.wanted.unwrap_or_default(),
             self.reserve_after.map(|after| after.0),
         ) {
             (Wanted::IfNeeded, None) => Ok(Some(RESERVE_AFTER.min(DurationMs(until_latest.0 / 2)))),
-            (Wanted::IfNeeded, Some(after)) if after > until_latest => {
-                wrong("reaches past the latest start: nobody would be asked; lower it")
-            }
+            (Wanted::IfNeeded, Some(after)) if after > until_latest => Err((
+                "reservation.reserve_after",
+                "reaches past the latest start: nobody would be asked; lower it",
+            )),
             (Wanted::IfNeeded, after) => Ok(after),
             (Wanted::Always | Wanted::No, None) => Ok(None),
-            (Wanted::Always | Wanted::No, Some(_)) => {
-                wrong("is for jobs that claim first; add wanted = \"if-needed\", or drop it")
-            }
+            (Wanted::Always | Wanted::No, Some(_)) => Err((
+                "reservation.reserve_after",
+                "is for jobs that claim first; add wanted = \"if-needed\", or drop it",
+            )),
         }
     }
 }

@@ -94,11 +94,12 @@ fn row(values: BTreeMap<Arc<str>, ValueText>) -> SweepRow {
 
 impl SweepDocument {
     fn into_sweep(self) -> Result<Sweep, SpecProblem> {
-        let text = |values: Vec<ValueText>| values.into_iter().map(|ValueText(v)| v).collect();
         let over = match (self.grid, self.list, self.array) {
             (Some(axes), None, None) => Over::Grid(
                 axes.into_iter()
-                    .map(|(name, values)| (name, text(values)))
+                    .map(|(name, values): (_, Vec<ValueText>)| {
+                        (name, values.into_iter().map(|ValueText(v)| v).collect())
+                    })
                     .collect(),
             ),
             (None, Some(rows), None) => Over::List(rows.into_iter().map(row).collect()),

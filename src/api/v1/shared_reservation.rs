@@ -270,8 +270,12 @@ impl SharedReport {
     pub fn of(group: &JointReservation<'_>, view: &View, now: Timestamp) -> Option<Self> {
         let (site, shared) = group.leader(now)?;
         let name = &shared.wish.name;
-        let jobs = || view.jobs.values().filter(|job| job.shares() == Some(name));
-        let unfinished = jobs().filter(|job| !job.is_final());
+        let jobs: Vec<_> = view
+            .jobs
+            .values()
+            .filter(|job| job.shares() == Some(name))
+            .collect();
+        let unfinished = jobs.iter().filter(|job| !job.is_final());
         let mut reserved_ms = 0;
         let mut used = 0;
         for (site, part) in group.parts() {
@@ -279,7 +283,10 @@ impl SharedReport {
             if part.granted.is_some() {
                 reserved_ms += now.min(part.until()).since(part.start()).0 * u64::from(wide);
             }
-            used += jobs().map(|job| used_ms(job, site, part, now)).sum::<u64>();
+            used += jobs
+                .iter()
+                .map(|job| used_ms(job, site, part, now))
+                .sum::<u64>();
         }
         let parts = group
             .parts()
@@ -424,21 +431,29 @@ fn state_of(group: &JointReservation<'_>, now: Timestamp) -> &'static str {
     let Some((_, leader)) = group.leader(now) else {
         return "over";
     };
-    // If the end at one site is not the loss of that part alone, the other sites follow soon.
-    let ends = |part: &SharedReservation| match part.end() {
-        Some(SharedEnd::Lost | SharedEnd::WrongStart) => part.accord() != JointState::Kept,
-        end => end.is_some(),
-    };
-    if leader.end().is_none() && group.parts().iter().any(|(_, part)| ends(part)) {
+    if leader.end().is_none() && group.parts().iter().any(|(_, part)| ends_others(part)) {
         return "releasing";
     }
     let of_leader = state(leader, now);
-    let releasing = |part: &SharedReservation| state(part, now) == "releasing";
+    let parts = group.parts();
     match of_leader {
         "confirmed" if group.is_extending(now) => "extending",
         "confirmed" | "extending" | "asking" => of_leader,
-        _ if group.parts().iter().any(|(_, part)| releasing(part)) => "releasing",
+        _ if parts
+            .iter()
+            .any(|(_, part)| state(part, now) == "releasing") =>
+        {
+            "releasing"
+        }
         _ => of_leader,
+    }
+}
+
+// If the end at one site is not the loss of that part alone, the other sites follow soon.
+fn ends_others(part: &SharedReservation) -> bool {
+    match part.end() {
+        Some(SharedEnd::Lost | SharedEnd::WrongStart) => part.accord() != JointState::Kept,
+        end => end.is_some(),
     }
 }
 

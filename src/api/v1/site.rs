@@ -118,15 +118,15 @@ pub struct FreeStep {
 
 impl From<FreeLater> for TimelineReport {
     fn from(said: FreeLater) -> Self {
-        let state = |state: &str| Self {
-            state: state.into(),
-            ..Self::default()
-        };
         match said {
-            FreeLater::GrantsNone => state("grants-none"),
+            FreeLater::GrantsNone => Self {
+                state: "grants-none".into(),
+                ..Self::default()
+            },
             FreeLater::Silent(why) => Self {
+                state: "silent".into(),
                 problem: Some(why),
-                ..state("silent")
+                ..Self::default()
             },
             FreeLater::Told { steps, until } => {
                 let steps = steps
@@ -137,9 +137,10 @@ impl From<FreeLater> for TimelineReport {
                     })
                     .collect();
                 Self {
+                    state: "answered".into(),
                     steps,
                     known_until: until.map(Instant),
-                    ..state("answered")
+                    ..Self::default()
                 }
             }
         }

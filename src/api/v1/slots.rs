@@ -102,15 +102,15 @@ impl SlotsReport {
 
 impl SiteSlots {
     fn of(said: &SiteStarts) -> Self {
-        let state = |state: &str| Self {
-            state: state.into(),
-            ..Self::default()
-        };
         match said {
-            SiteStarts::GrantsNone => state("grants-none"),
+            SiteStarts::GrantsNone => Self {
+                state: "grants-none".into(),
+                ..Self::default()
+            },
             SiteStarts::Silent(why) => Self {
+                state: "silent".into(),
                 problem: Some(why.clone()),
-                ..state("silent")
+                ..Self::default()
             },
             SiteStarts::Told { starts, until } => {
                 let slots = starts.iter().map(|starts| StartSlot {
@@ -120,9 +120,10 @@ impl SiteSlots {
                 });
                 let known_until = until.map(Instant);
                 Self {
+                    state: "answered".into(),
                     starts: slots.collect(),
                     known_until,
-                    ..state("answered")
+                    ..Self::default()
                 }
             }
         }

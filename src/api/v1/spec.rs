@@ -241,10 +241,11 @@ fn component(index: usize, mut document: ComponentDocument) -> Result<ComponentS
 
 fn resources(key: &str, document: &ComponentDocument) -> Result<Resources, SpecProblem> {
     let mut others = document.resources.clone();
-    let in_mb = |size: &Option<Size>| size.map(|size| size.0.0.div_ceil(MB));
+    let memory = document.memory.map(|size| size.0.0.div_ceil(MB));
+    let disk = document.disk.map(|size| size.0.0.div_ceil(MB));
     let named = [
-        ("memory", MEMORY, in_mb(&document.memory)),
-        ("disk", DISK, in_mb(&document.disk)),
+        ("memory", MEMORY, memory),
+        ("disk", DISK, disk),
         ("gpus", GPUS, document.gpus),
         (GFLOPS, GFLOPS, document.gflops),
     ];
@@ -441,14 +442,8 @@ fn factor((name, weight): (&'static str, Weight)) -> (Arc<str>, Factor) {
 impl From<&ComponentSpec> for ComponentDocument {
     fn from(spec: &ComponentSpec) -> Self {
         let mut others: BTreeMap<Arc<str>, u64> = spec.resources.others.clone();
-        // A count beyond what bytes can express stays under its own name.
-        let mut in_bytes = |name: &str| {
-            let bytes = others.get(name)?.checked_mul(MB)?;
-            others.remove(name);
-            Some(Size(Bytes(bytes)))
-        };
-        let memory = in_bytes(MEMORY);
-        let disk = in_bytes(DISK);
+        let memory = take_size(&mut others, MEMORY);
+        let disk = take_size(&mut others, DISK);
         let gpus = others.remove(GPUS);
         let gflops = others.remove(GFLOPS);
         let at = spec.at.iter();
@@ -480,6 +475,13 @@ impl From<&ComponentSpec> for ComponentDocument {
             start_after: Some(Length(spec.start_after)).filter(|it| it.0 > DurationMs::ZERO),
         }
     }
+}
+
+/// A count beyond what bytes can express stays under its own name.
+fn take_size(others: &mut BTreeMap<Arc<str>, u64>, name: &str) -> Option<Size> {
+    let bytes = others.get(name)?.checked_mul(MB)?;
+    others.remove(name);
+    Some(Size(Bytes(bytes)))
 }
 
 impl From<&Executable> for ExecutableDocument {

@@ -48,12 +48,6 @@ impl Moment {
 }
 
 fn relative(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
-    let on = |date: jiff::civil::Date, time: &str| {
-        let time: Time = time.trim().parse().ok()?;
-        date.to_datetime(time)
-            .to_zoned_datetime(now.time_zone().clone())
-            .ok()
-    };
     if text == "now" {
         return Some(now.clone());
     }
@@ -72,19 +66,26 @@ fn relative(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
             .ok();
     }
     if let Some(time) = text.strip_prefix("today ") {
-        return on(now.date(), time);
+        return resolve_time(now.date(), time, now);
     }
     if let Some(time) = text.strip_prefix("tomorrow ") {
-        return on(now.date().tomorrow().ok()?, time);
+        return resolve_time(now.date().tomorrow().ok()?, time, now);
     }
     let is_clock = text.len() <= 8 && text.bytes().all(|b| b.is_ascii_digit() || b == b':');
     if !is_clock || !text.contains(':') {
         return None;
     }
-    match on(now.date(), text)? {
-        passed if passed < *now => on(now.date().tomorrow().ok()?, text),
+    match resolve_time(now.date(), text, now)? {
+        passed if passed < *now => resolve_time(now.date().tomorrow().ok()?, text, now),
         coming => Some(coming),
     }
+}
+
+fn resolve_time(date: jiff::civil::Date, time: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
+    let time: Time = time.trim().parse().ok()?;
+    date.to_datetime(time)
+        .to_zoned_datetime(now.time_zone().clone())
+        .ok()
 }
 
 fn absolute(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {

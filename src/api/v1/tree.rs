@@ -85,13 +85,7 @@ impl TreeReport {
 }
 
 fn entry(leaf: &ListedLeaf) -> Result<TreeEntry, String> {
-    let text = |bytes: &[u8]| {
-        let odd = || format!("{:?} in it is no UTF-8", String::from_utf8_lossy(bytes));
-        std::str::from_utf8(bytes)
-            .map(str::to_owned)
-            .map_err(|_| odd())
-    };
-    let path = text(&leaf.path)?;
+    let path = read_text(&leaf.path)?;
     RelPath::new(&path).map_err(|error| error.to_string())?;
     Ok(match &leaf.kind {
         LeafKind::Directory => TreeEntry::Directory { path },
@@ -102,7 +96,13 @@ fn entry(leaf: &ListedLeaf) -> Result<TreeEntry, String> {
         },
         LeafKind::Link(target) => TreeEntry::Link {
             path,
-            target: text(target)?,
+            target: read_text(target)?,
         },
     })
+}
+
+fn read_text(bytes: &[u8]) -> Result<String, String> {
+    std::str::from_utf8(bytes)
+        .map(str::to_owned)
+        .map_err(|_| format!("{:?} in it is no UTF-8", String::from_utf8_lossy(bytes)))
 }

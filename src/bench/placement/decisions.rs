@@ -94,13 +94,11 @@ pub(super) fn components() -> [ComponentRequest; 3] {
 
 pub(super) fn request(policy: &str, component: ComponentRequest) -> Result<PlacementRequest> {
     let name = PolicyName::new(policy)?;
-    let serves = |request: &RequestType| {
-        POLICIES
-            .iter()
-            .any(|p| p.name() == policy && p.serves(request))
-    };
     let flexible = RequestType::Flexible(Flexible::default());
-    let kind = if serves(&flexible) {
+    let is_served = POLICIES
+        .iter()
+        .any(|p| p.name() == policy && p.serves(&flexible));
+    let kind = if is_served {
         flexible
     } else {
         RequestType::NonFixed
@@ -110,17 +108,13 @@ pub(super) fn request(policy: &str, component: ComponentRequest) -> Result<Place
 
 /// A grid of 100 sites with eight files of three replicas each, and a link between every two sites.
 pub(super) fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
-    let resources = |processors| Resources {
-        processors,
-        others: [("memory_mb".into(), 1 << 40)].into(),
-    };
     let names: Vec<SiteName> = (0..SITES)
         .map(|index| SiteName::new(&format!("site{index:03}")))
         .collect::<Result<_, _>>()?;
     let sites = names.iter().enumerate().map(|(index, name)| GridSite {
         shape: Some(Arc::new(SiteShape {
-            total: resources(PROCESSORS),
-            largest_component: resources(PROCESSORS),
+            total: with_memory(PROCESSORS),
+            largest_component: with_memory(PROCESSORS),
             labels: [("arch".into(), ["x86_64".into()].into())].into(),
             queues: false,
             queues_only: false,
@@ -129,7 +123,7 @@ pub(super) fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
         })),
         acceptance: PlacementAcceptance::Open,
         idle: Some(Belief {
-            idle: resources(idle(index)),
+            idle: with_memory(idle(index)),
             asked_at: Timestamp(0),
         }),
         serves_files: true,
@@ -155,11 +149,19 @@ pub(super) fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
     )))
 }
 
+fn with_memory(processors: u32) -> Resources {
+    Resources {
+        processors,
+        others: [("memory_mb".into(), 1 << 40)].into(),
+    }
+}
+
 /// Mean time of one decision in microseconds.
 fn decide(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) -> f64 {
     let fresh = Remaining::of(grid);
     let mut remaining = fresh.clone();
-    let mut run = || {
+    let mut best = f64::INFINITY;
+    for _ in 0..RUNS {
         let mut spent = Duration::ZERO;
         for _ in 0..batches {
             remaining.clone_from(&fresh);
@@ -175,9 +177,9 @@ fn decide(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) -> f64 
             }
             spent += begin.elapsed();
         }
-        spent.as_secs_f64() * 1e6 / f64::from(batches * BATCH)
-    };
-    (0..RUNS).map(|_| run()).fold(f64::INFINITY, f64::min)
+        best = best.min(spent.as_secs_f64() * 1e6 / f64::from(batches * BATCH));
+    }
+    best
 }
 
 /// Measures scans of queues in which nothing fits.
@@ -185,16 +187,9 @@ pub(super) fn scans(report: &mut BenchReport, most: u64) -> Result<()> {
     let grid = grid(|_| 3)?;
     let mut points = Vec::new();
     for jobs in [most / 100, most / 10, most] {
-        let of_class = |class: fn(u64) -> Priority| -> Result<(f64, f64)> {
-            let mut queues = queues(jobs, class)?;
-            let runs = (0..RUNS as u64).map(|run| scan(&mut queues, &grid, run));
-            Ok(runs.fold((f64::INFINITY, 0.0), |best, run| {
-                (best.0.min(run.0), best.1.max(run.1))
-            }))
-        };
         // A scan counts the tries of the class whose turn it is.
-        let apart = of_class(|job| Priority::ALL[(job % 4) as usize])?;
-        let together = of_class(|_| Priority::Low)?;
+        let apart = time_scans(jobs, &grid, |job| Priority::ALL[(job % 4) as usize])?;
+        let together = time_scans(jobs, &grid, |_| Priority::Low)?;
         let whole = apart.0.max(together.0);
         let longest = apart.1.max(together.1);
         points.push((jobs as f64, whole));
@@ -205,6 +200,18 @@ pub(super) fn scans(report: &mut BenchReport, most: u64) -> Result<()> {
     }
     report.figure("scan_growth_exponent", slope(&points), "", "<= 1.15");
     Ok(())
+}
+
+fn time_scans(
+    jobs: u64,
+    grid: &Arc<GridSnapshot>,
+    class: fn(u64) -> Priority,
+) -> Result<(f64, f64)> {
+    let mut queues = queues(jobs, class)?;
+    let runs = (0..RUNS as u64).map(|run| scan(&mut queues, grid, run));
+    Ok(runs.fold((f64::INFINITY, 0.0), |best, run| {
+        (best.0.min(run.0), best.1.max(run.1))
+    }))
 }
 
 fn queues(jobs: u64, class: impl Fn(u64) -> Priority) -> Result<PlacementQueues> {

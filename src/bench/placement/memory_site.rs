@@ -142,12 +142,13 @@ impl Attempts for StubSite {
             idle_in: BTreeMap::new(),
             ebbs: Vec::new(),
             attempts: self.with(|attempts: &mut BTreeMap<AttemptTag, StubPhase>| {
-                let one = |tag| {
-                    attempts
+                let seen = tags.iter().map(|tag| {
+                    let seen = attempts
                         .get(tag)
-                        .map_or(Observation::Absent, |life| life.seen())
-                };
-                tags.iter().map(|tag| (*tag, one(tag))).collect()
+                        .map_or(Observation::Absent, |life| life.seen());
+                    (*tag, seen)
+                });
+                seen.collect()
             }),
             silence: None,
         })

@@ -46,10 +46,9 @@ const LOOK: Duration = Duration::from_micros(500);
 const WALL_TIME: DurationMs = DurationMs::from_secs(86_400);
 
 pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
-    let share = move |count: usize| if quick { count / 10 } else { count };
     crate::cli::progress("placements that become durable");
     let rate = scene(&place.join("durable"), 1, 0, move |s| {
-        durable(s, share(20_000), || job(&[1]))
+        durable(s, reduce_count(20_000, quick), || job(&[1]))
     })?;
     report.figure("place_durable_per_s", rate, "1/s", ">= 10000");
     // Where sites bid, the number of sites counts: see `bids`.
@@ -60,18 +59,20 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
     {
         let at = place.join(policy.name());
         let rate = scene(&at, 1, 0, move |s| {
-            durable(s, share(5_000), move || job_under(policy))
+            durable(s, reduce_count(5_000, quick), move || job_under(policy))
         })?;
         let name = format!("place_durable_per_s_{}", policy.name().replace('-', "_"));
         report.figure(name, rate, "1/s", "");
     }
     crate::cli::progress("a scan beside which everybody else has a turn");
     let stall = scene_of(&place.join("stall"), often_scanned(), 100, 3, move |s| {
-        stall(s, share(100_000))
+        stall(s, reduce_count(100_000, quick))
     })?;
     report.figure("arbiter_stall_max_ms", stall * 1e3, "ms", "<= 5");
     crate::cli::progress("one job that fits among many that do not");
-    let mut freed = scene(&place.join("freed"), 1, 0, move |s| freed(s, share(10_000)))?;
+    let mut freed = scene(&place.join("freed"), 1, 0, move |s| {
+        freed(s, reduce_count(10_000, quick))
+    })?;
     report.figure(
         "freed_to_placed_p50_ms",
         at(&mut freed, 0.5) * 1e3,
@@ -86,21 +87,25 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
     );
     crate::cli::progress("jobs of three components, until they run");
     let rate = scene(&place.join("coalloc"), 3, PROCESSORS, move |s| {
-        coalloc(s, share(2_000))
+        coalloc(s, reduce_count(2_000, quick))
     })?;
     report.figure("coalloc_3x_per_s", rate, "1/s", ">= 500");
     crate::cli::progress("a thousand sites, of which a hundred fall silent");
-    let median = |name: &str, silent: usize| -> Result<f64> {
-        let mut taken = scene(&place.join(name), 1_000, 64, move |s| {
-            one_by_one(s, share(400), silent)
-        })?;
-        Ok(at(&mut taken, 0.5))
-    };
-    let well = median("well", 0)?;
-    let ill = median("ill", 100)?;
+    let count = reduce_count(400, quick);
+    let well = median_taken(&place.join("well"), count, 0)?;
+    let ill = median_taken(&place.join("ill"), count, 100)?;
     report.figure("place_1000_sites_ms", well * 1e3, "ms", "");
     report.figure("place_with_dead_sites_ratio", ill / well, "", "<= 1.1");
     Ok(())
+}
+
+fn reduce_count(count: usize, quick: bool) -> usize {
+    if quick { count / 10 } else { count }
+}
+
+fn median_taken(place: &Path, jobs: usize, silent: usize) -> Result<f64> {
+    let mut taken = scene(place, 1_000, 64, move |s| one_by_one(s, jobs, silent))?;
+    Ok(at(&mut taken, 0.5))
 }
 
 /// The value below which this share of the values lies.

@@ -100,9 +100,7 @@ impl FlexCoScene {
                 let site = &names[chance.random_range(0..SITES)];
                 let need = Resources::processors(1 << chance.random_range(0..=8));
                 let booking = plans.submit_local(site, id, (&need, run_time), Timestamp(0))?;
-                let runs =
-                    |span: &cospan_domain::reservation::Span| span.from < NOW && NOW < span.to;
-                if booking.is_some_and(|booking| runs(&booking.span)) {
+                if booking.is_some_and(|booking| booking.span.from < NOW && NOW < booking.span.to) {
                     running.push((site.clone(), id));
                 }
                 booking.map(|booking| booking.span.from)

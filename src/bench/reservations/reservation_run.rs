@@ -31,16 +31,17 @@ const CLIENTS: [usize; 4] = [1, 3, 7, 15];
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
-    let share = move |count: usize| if quick { count / 10 } else { count };
     crate::cli::progress("jobs with one reservation each at one site");
     let rate = granting_scene(&place.join("one"), 1, move |s| {
-        promised(s, share(10_000), &[1])
+        promised(s, reduce_count(10_000, quick), &[1])
     })?;
     report.figure("reserve_jobs_per_min", rate * 60.0, "1/min", ">= 30000");
     for clients in CLIENTS {
         crate::cli::progress(&format!("jobs of {clients} clients at a time"));
         let place = place.join(format!("of-{clients}"));
-        let (rate, mean) = granting_scene(&place, 1, move |s| by_turns(s, clients, share(2_000)))?;
+        let (rate, mean) = granting_scene(&place, 1, move |s| {
+            by_turns(s, clients, reduce_count(2_000, quick))
+        })?;
         report.figure(
             format!("reserve_per_min_{clients}_clients"),
             rate * 60.0,
@@ -57,11 +58,13 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
     crate::cli::progress("co-allocations of three components");
     let parts = &[1, 1, 1];
     let rate = granting_scene(&place.join("three"), 3, move |s| {
-        promised(s, share(2_000), parts)
+        promised(s, reduce_count(2_000, quick), parts)
     })?;
     report.figure("coalloc_per_s", rate, "1/s", ">= 300");
     crate::cli::progress("augmenting paths of length 3");
-    let mut taken = granting_scene(&place.join("path"), 3, move |s| augmented(s, share(200)))?;
+    let mut taken = granting_scene(&place.join("path"), 3, move |s| {
+        augmented(s, reduce_count(200, quick))
+    })?;
     report.figure(
         "augment_ms",
         quantile(&mut taken, 0.99) * 1e3,
@@ -70,6 +73,10 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
     );
     report.figure("augment_p50_ms", quantile(&mut taken, 0.5) * 1e3, "ms", "");
     Ok(())
+}
+
+fn reduce_count(count: usize, quick: bool) -> usize {
+    if quick { count / 10 } else { count }
 }
 
 /// Jobs per second of this many clients, each of which submits its next job when the previous one
@@ -115,19 +122,15 @@ async fn one_by_one(scene: &PlaneScene, client: usize, jobs: usize) -> Result<f6
 /// Jobs per second, from submission until all their reservations are confirmed.
 async fn promised(scene: PlaneScene, jobs: usize, components: &'static [u32]) -> Result<f64> {
     let earliest = scene.plane.now() + HOUR;
-    let wish = |number: usize| {
-        let earliest = earliest + DurationMs(number as u64 * 1_000);
-        let window = StartWindow::new(earliest, earliest + DAY);
-        ReservationTerms {
-            window,
-            ..ReservationTerms::default()
-        }
-    };
     let begun = Instant::now();
     scene
-        .fill(jobs, |number| {
+        .fill(jobs, |number: usize| {
             let mut spec = JobSpec::clone(&*job(components)?);
-            spec.run.reservation = Some(wish(number));
+            let earliest = earliest + DurationMs(number as u64 * 1_000);
+            spec.run.reservation = Some(ReservationTerms {
+                window: StartWindow::new(earliest, earliest + DAY),
+                ..ReservationTerms::default()
+            });
             Ok(Arc::new(spec))
         })
         .await?;

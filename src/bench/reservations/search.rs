@@ -108,9 +108,9 @@ pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
 fn narrowed(report: &mut BenchReport, ledgers: &SiteLedgers, end: u64, draws: usize) {
     for minutes in NARROWING {
         let mut chance = StdRng::seed_from_u64(4);
-        let mut windows = 0;
-        let mut paths = 0;
-        let mut handed_over = 0;
+        let mut windows = 0_u32;
+        let mut paths = 0_u32;
+        let mut handed_over = 0_u32;
         for _ in 0..draws {
             let tolerance = DurationMs(minutes * MINUTE);
             let wanted = Coallocation {
@@ -122,12 +122,15 @@ fn narrowed(report: &mut BenchReport, ledgers: &SiteLedgers, end: u64, draws: us
             paths += one.paths;
             handed_over += one.handed_over;
         }
-        let mean = |sum: u32, of: f64| f64::from(sum) / of.max(1.0);
-        let name = |what| format!("coalloc_{what}_within_{minutes}_min");
-        report.figure(name("windows"), mean(windows, draws as f64), "", "");
         report.figure(
-            name("path_length"),
-            1.0 + mean(handed_over, f64::from(paths)),
+            format!("coalloc_windows_within_{minutes}_min"),
+            f64::from(windows) / (draws as f64).max(1.0),
+            "",
+            "",
+        );
+        report.figure(
+            format!("coalloc_path_length_within_{minutes}_min"),
+            1.0 + f64::from(handed_over) / f64::from(paths).max(1.0),
             "",
             "",
         );
@@ -153,7 +156,7 @@ fn site(bookings: usize, chance: &mut StdRng) -> Result<ReservationLedger<Serial
 fn wanted(ledgers: &SiteLedgers, end: u64, chance: &mut StdRng) -> Coallocation {
     let names: Vec<&SiteName> = ledgers.keys().collect();
     let near: Vec<usize> = index::sample(chance, names.len(), 2 * ABLE).into_vec();
-    let part = |component: usize, chance: &mut StdRng| CoallocationPart {
+    let parts = (0..COMPONENTS).map(|component| CoallocationPart {
         component: ComponentIndex(component as u32),
         resources: Resources::processors(PROCESSORS * 3 / 8 - 4 * component as u32),
         length: DurationMs(HOUR),
@@ -162,10 +165,8 @@ fn wanted(ledgers: &SiteLedgers, end: u64, chance: &mut StdRng) -> Coallocation 
             .map(|at| names[near[at]].clone())
             .collect(),
         offset: DurationMs::ZERO,
-    };
-    let parts = (0..COMPONENTS)
-        .map(|component| part(component, chance))
-        .collect();
+    });
+    let parts = parts.collect();
     let earliest = Timestamp(chance.random_range(0..end / 2));
     Coallocation {
         parts,

@@ -121,21 +121,21 @@ fn growth_of_log(log: &ClusterLog, most: usize, asked: usize) -> Result<f64> {
     let mut options = WorkloadOptions::new(WorkloadSource::Log(log.file.clone()), 1);
     options.estimates = Estimates::Exact;
     let jobs = options.plan(&[log.processors], Timestamp(0))?.jobs;
-    let of = |job: &WorkloadJob| (resources(job.components.iter().sum()), job.run_time);
     let mut points = Vec::new();
     for size in sizes(most.min(jobs.len())) {
         let mut timeline = empty(log.processors)?;
         let jobs = &jobs[..size];
         for job in jobs {
-            let (need, length) = of(job);
-            book_earliest(&mut timeline, job.at, &need, length)?;
+            let need = resources(job.components.iter().sum());
+            book_earliest(&mut timeline, job.at, &need, job.run_time)?;
         }
         let end = jobs.last().map_or(1, |job| job.at.0 + 1);
         let mut chance = StdRng::seed_from_u64(2);
         points.push((
             size as f64,
             fit_us(&timeline, end, asked, &mut chance, |chance: &mut StdRng| {
-                of(&jobs[chance.random_range(0..jobs.len())])
+                let job: &WorkloadJob = &jobs[chance.random_range(0..jobs.len())];
+                (resources(job.components.iter().sum()), job.run_time)
             })?,
         ));
     }
@@ -248,21 +248,23 @@ fn over_scan(timeline: &Timeline, need: &Amounts, length: DurationMs) -> Result<
         scan(&steps, &wanted) == timeline.earliest(&wanted),
         "they do not agree"
     );
-    let time = |act: &dyn Fn()| {
-        let once = || {
-            let begin = Instant::now();
-            (0..20).for_each(|_| act());
-            begin.elapsed().as_secs_f64()
-        };
-        (0..20).map(|_| once()).fold(f64::INFINITY, f64::min)
-    };
-    let fit = time(&|| {
+    let fit = best_time(&|| {
         black_box(timeline.earliest(black_box(&wanted)));
     });
-    let scan = time(&|| {
+    let scan = best_time(&|| {
         black_box(scan(black_box(&steps), &wanted));
     });
     Ok(fit / scan)
+}
+
+fn best_time(act: &dyn Fn()) -> f64 {
+    let mut best = f64::INFINITY;
+    for _ in 0..20 {
+        let begin = Instant::now();
+        (0..20).for_each(|_| act());
+        best = best.min(begin.elapsed().as_secs_f64());
+    }
+    best
 }
 
 fn scan(steps: &[(Timestamp, Amounts)], wanted: &TimelineOpening) -> Option<Timestamp> {

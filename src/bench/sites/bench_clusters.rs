@@ -310,11 +310,9 @@ impl BenchGround {
             let _ = self.operate(cluster, &[&control[..], &["release", job]].concat());
         }
         let sites = self.client.sites().map(|all| all.sites).unwrap_or_default();
-        let closed = |state: &str| ["unusable", "probing"].contains(&state);
-        if sites
-            .iter()
-            .any(|site| site.name == cluster.name && closed(&site.state))
-        {
+        if sites.iter().any(|site| {
+            site.name == cluster.name && matches!(site.state.as_str(), "unusable" | "probing")
+        }) {
             let _ = self.client.order_site(cluster.name, &SiteAction::Reset);
         }
     }

@@ -144,26 +144,27 @@ async fn submit_all(site: &SlurmSite, tags: &[AttemptTag]) -> Result<()> {
 /// Submits the adapter's script by `sbatch` alone.
 async fn sbatch_all(plan: &CallsPlan) -> Result<()> {
     let stub = stub(&plan.root)?;
-    let bare = || async {
-        let mut sbatch = tokio::process::Command::new("sbatch");
-        sbatch.args(["--parsable", "-o", "/dev/null", "--export=NIL", "-t", "30"]);
-        sbatch
-            .arg(&stub)
-            .args(["/bin/true"])
-            .env("SLURM_CONF", &plan.conf);
-        let output = sbatch.output().await?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        output
-            .status
-            .success()
-            .then_some(())
-            .with_context(|| format!("sbatch: {said}"))
-    };
-    let calls = (0..BLOCK).map(|_| bare());
+    let calls = (0..BLOCK).map(|_| sbatch_once(plan, &stub));
     stream::iter(calls)
         .buffer_unordered(WIDTH)
         .try_for_each(|()| async { Ok(()) })
         .await
+}
+
+async fn sbatch_once(plan: &CallsPlan, stub: &Path) -> Result<()> {
+    let mut sbatch = tokio::process::Command::new("sbatch");
+    sbatch.args(["--parsable", "-o", "/dev/null", "--export=NIL", "-t", "30"]);
+    sbatch
+        .arg(stub)
+        .args(["/bin/true"])
+        .env("SLURM_CONF", &plan.conf);
+    let output = sbatch.output().await?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    output
+        .status
+        .success()
+        .then_some(())
+        .with_context(|| format!("sbatch: {said}"))
 }
 
 fn stub(root: &Path) -> Result<PathBuf> {
@@ -212,6 +213,7 @@ fn ticks() -> Result<u64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let rest = stat.rsplit_once(')').context("no stat")?.1;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    let field = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
-    Ok(field(11).context("no utime")? + field(12).context("no stime")?)
+    let user = fields.get(11).and_then(|field| field.parse::<u64>().ok());
+    let system = fields.get(12).and_then(|field| field.parse::<u64>().ok());
+    Ok(user.context("no utime")? + system.context("no stime")?)
 }

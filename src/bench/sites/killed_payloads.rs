@@ -118,15 +118,15 @@ fn do_it(
     numbers: &[String],
 ) -> Result<()> {
     let list = numbers.join(",");
-    let all = || numbers.iter().map(String::as_str);
+    let all = numbers.iter().map(String::as_str);
     match deed {
         ForcedEnding::Cancelled => {
-            let words: Vec<&str> = ["scancel"].into_iter().chain(all()).collect();
+            let words: Vec<&str> = ["scancel"].into_iter().chain(all).collect();
             ground.operate(cluster, &words)?;
         }
         ForcedEnding::Deleted => {
             let words = ["scancel", "--full", "--signal=KILL"];
-            let words: Vec<&str> = words.into_iter().chain(all()).collect();
+            let words: Vec<&str> = words.into_iter().chain(all).collect();
             ground.operate(cluster, &words)?;
         }
         ForcedEnding::Preempted => {

@@ -187,9 +187,8 @@ fn after_cancels(ground: &BenchGround, cluster: TestbedCluster, settle: Duration
     ];
     let filler = ground.slurm(cluster, &filler)?;
     let jobs = submit_some(ground, cluster, 2, 1, "[acquisition]\nmode = \"queued\"")?;
-    let waits = |state: &str| state == "waiting-at-site";
     ground.await_jobs("in Slurm's queue", &jobs, |job| {
-        waits(&job.components[0].state)
+        job.components[0].state == "waiting-at-site"
     })?;
     // The controller has written down that they wait, but not yet that they were cancelled.
     ground.await_written(cluster)?;

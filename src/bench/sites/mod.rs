@@ -169,17 +169,19 @@ fn calls(ground: &BenchGround, extent: &BenchExtent) -> Result<CallFigures> {
 }
 
 fn tell(judged: Judged, kills: Kills, soak: Soak, report: &mut BenchReport) {
-    let mut none = |name: &'static str, count: usize, unit| {
+    let figures: [(&'static str, usize, &'static str); 8] = [
+        ("false_success", judged.false_success, "payloads"),
+        ("misjudged", judged.misjudged, "payloads"),
+        ("slurm_kill_lost", kills.lost, "jobs"),
+        ("slurm_kill_doubled", kills.doubled, "payloads"),
+        ("cancel_undone", kills.undone, "payloads"),
+        ("slurm_frozen_doubled", kills.frozen_doubled, "payloads"),
+        ("foreign_touched", kills.foreign, "jobs"),
+        ("soak_violations", soak.violations, "jobs"),
+    ];
+    for (name, count, unit) in figures {
         report.figure(name, count as f64, unit, MUST_BE_NONE);
-    };
-    none("false_success", judged.false_success, "payloads");
-    none("misjudged", judged.misjudged, "payloads");
-    none("slurm_kill_lost", kills.lost, "jobs");
-    none("slurm_kill_doubled", kills.doubled, "payloads");
-    none("cancel_undone", kills.undone, "payloads");
-    none("slurm_frozen_doubled", kills.frozen_doubled, "payloads");
-    none("foreign_touched", kills.foreign, "jobs");
-    none("soak_violations", soak.violations, "jobs");
+    }
     report.figure(
         "payloads_ended_by_others",
         judged.payloads as f64,

@@ -42,13 +42,9 @@ pub(super) fn script(place: &Path, seconds: u32) -> String {
     let alone = place.join("alone");
     let log = log.display();
     let alone = alone.display();
-    let say = |what: &str| {
-        let words = "\"$COSPAN_TAG\" \"$COSPAN_ROUND\" \"$(date +%s.%N)\"";
-        format!("printf '{what} %s %s %s\\n' {words} >> {log}")
-    };
-    let begin = say("begin");
-    let beside = say("beside");
-    let end = say("end");
+    let words = "\"$COSPAN_TAG\" \"$COSPAN_ROUND\" \"$(date +%s.%N)\"";
+    let [begin, beside, end] = ["begin", "beside", "end"]
+        .map(|what| format!("printf '{what} %s %s %s\\n' {words} >> {log}"));
     // A payload that is killed in its sleep may live long enough to go on.
     format!(
         "exec 9>> {alone}/$COSPAN_JOB-$COSPAN_COMPONENT; flock -n 9 || {beside}; {begin}; \

@@ -44,8 +44,7 @@ pub(super) fn prepare(
 ) -> Result<()> {
     let here = std::env::current_exe().context("cannot find this program's file")?;
     fs::copy(here, place.join("cospan"))?;
-    let executable = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755));
-    executable(&place.join("cospan"))?;
+    make_executable(&place.join("cospan"))?;
     for file in ["payloads", "queries"] {
         fs::write(place.join(file), "")?;
     }
@@ -58,13 +57,17 @@ pub(super) fn prepare(
             log.display()
         );
         fs::write(&counter, text)?;
-        executable(&counter)?;
+        make_executable(&counter)?;
     }
     fs::write(
         place.join("cospan.toml"),
         configuration(place, testbed, clusters, ssh, port),
     )?;
     Ok(())
+}
+
+fn make_executable(path: &Path) -> std::io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
 fn configuration(

@@ -6,7 +6,6 @@ use anyhow::Result;
 
 use super::bench_clusters::{BenchComponent, BenchGround};
 use super::clusters::{ALPHA, BETA};
-use super::payloads::CameTo;
 use crate::testbed::TestbedCluster;
 
 /// Time between two faults.
@@ -110,8 +109,10 @@ fn judge(ground: &BenchGround, jobs: &[u64]) -> Result<Soak> {
     let ended = ground.await_ends(jobs, &[ALPHA, BETA])?;
     let payloads = ground.payloads()?;
     let came_to: Vec<_> = ended.iter().map(|job| payloads.came_to(job)).collect();
-    let is_broken = |one: &CameTo| one.is_lost || one.doubled > 0 || one.spread > SPREAD_MAX;
-    let broken: Vec<_> = came_to.iter().filter(|one| is_broken(one)).collect();
+    let broken: Vec<_> = came_to
+        .iter()
+        .filter(|one| one.is_lost || one.doubled > 0 || one.spread > SPREAD_MAX)
+        .collect();
     broken
         .iter()
         .for_each(|one| crate::cli::progress(&one.told));

@@ -23,11 +23,10 @@ pub(super) struct TogetherFigures {
 
 /// Runs this many jobs of three components, one after the other, and as many jobs of Slurm alone.
 pub(super) fn measure(ground: &BenchGround, jobs: u32) -> Result<TogetherFigures> {
-    let part = |cluster: TestbedCluster| BenchComponent {
+    let parts = [ALPHA, BETA, ALPHA].map(|cluster: TestbedCluster| BenchComponent {
         site: Some(cluster.name),
         processors: 4,
-    };
-    let parts = [part(ALPHA), part(BETA), part(ALPHA)];
+    });
     let mut start = vec![];
     let mut raw = vec![];
     let mut spread = vec![];

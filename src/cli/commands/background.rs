@@ -91,13 +91,7 @@ fn hear_sites(context: &CommandContext) {
 
 /// Starts this program with the same arguments, but as the leader of its own session.
 fn spawn(log: &File) -> Result<Child, CliError> {
-    let failed = |error: std::io::Error| {
-        CliError::usage(
-            format!("the server cannot be started: {error}"),
-            "run `cospan serve`",
-        )
-    };
-    let program = std::env::current_exe().map_err(failed)?;
+    let program = std::env::current_exe().map_err(report_failure)?;
     let arguments = std::env::args_os()
         .skip(1)
         .filter(|argument| argument != "--background");
@@ -106,9 +100,16 @@ fn spawn(log: &File) -> Result<Child, CliError> {
         .arg("--detached")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(log.try_clone().map_err(failed)?)
+        .stderr(log.try_clone().map_err(report_failure)?)
         .spawn()
-        .map_err(failed)
+        .map_err(report_failure)
+}
+
+fn report_failure(error: std::io::Error) -> CliError {
+    CliError::usage(
+        format!("the server cannot be started: {error}"),
+        "run `cospan serve`",
+    )
 }
 
 /// Fails with the process's own message if it has ended.

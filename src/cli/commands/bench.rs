@@ -111,7 +111,7 @@ fn failed(error: anyhow::Error) -> CliError {
 
 fn table(report: &BenchReport) -> String {
     let mut text = String::from("FIGURE\tVALUE\tUNIT\tTARGET\n");
-    let line = |text: &mut String, figure: &BenchFigure| {
+    for figure in report.figures.iter().chain(&report.floors) {
         let BenchFigure {
             name,
             value,
@@ -120,12 +120,7 @@ fn table(report: &BenchReport) -> String {
         } = figure;
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{name}\t{value}\t{unit}\t{target}");
-    };
-    report
-        .figures
-        .iter()
-        .chain(&report.floors)
-        .for_each(|figure| line(&mut text, figure));
+    }
     text
 }
 

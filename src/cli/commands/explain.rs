@@ -200,13 +200,12 @@ fn start(report: &ExplainReport) -> String {
 }
 
 fn costs(cost: &CostReport) -> String {
-    let hours = |ms: u64| DurationMs(ms).as_secs_f64() / 3_600.0;
     let mut text = format!(
         "  {} to be moved in {}; at most {:.1} processor-hours held, {:.1} of them running\n",
         Bytes(cost.moved_bytes),
         DurationMs(cost.transfer_ms),
-        hours(cost.held_processor_ms),
-        hours(cost.run_processor_ms),
+        DurationMs(cost.held_processor_ms).as_secs_f64() / 3_600.0,
+        DurationMs(cost.run_processor_ms).as_secs_f64() / 3_600.0,
     );
     let moved: Vec<Vec<String>> = cost
         .transfers
@@ -270,10 +269,9 @@ fn failure(transfer: &TransferReport) -> Option<String> {
 }
 
 fn row(verdict: &VerdictReport) -> Vec<String> {
-    let or_dash = |text: Option<&String>| text.map_or("-", String::as_str).to_owned();
     vec![
-        or_dash(verdict.component.as_ref()),
-        or_dash(verdict.site.as_ref()),
+        verdict.component.as_deref().unwrap_or("-").to_owned(),
+        verdict.site.as_deref().unwrap_or("-").to_owned(),
         if verdict.chosen {
             state("usable").replace("usable", "chosen")
         } else {

@@ -27,11 +27,10 @@ pub(crate) fn run(
             path,
             replace,
         } => {
-            let wrong = |error: InvalidId| CliError::usage(error.to_string(), "correct the name");
             let file = FileRegistration {
-                name: name.parse().map_err(wrong)?,
-                site: site.parse().map_err(wrong)?,
-                path: path.parse().map_err(wrong)?,
+                name: name.parse().map_err(reject_name)?,
+                site: site.parse().map_err(reject_name)?,
+                path: path.parse().map_err(reject_name)?,
                 replace: *replace,
             };
             context.out.answer(&client.add_file(&file)?, show)?;
@@ -42,7 +41,6 @@ pub(crate) fn run(
             site,
             replace,
         } => {
-            let wrong = |error: InvalidId| CliError::usage(error.to_string(), "correct the name");
             let own = path.file_name().and_then(|name| name.to_str());
             let wish = UploadWish {
                 name: name
@@ -50,8 +48,12 @@ pub(crate) fn run(
                     .or(own)
                     .map(str::parse)
                     .transpose()
-                    .map_err(wrong)?,
-                site: site.as_deref().map(str::parse).transpose().map_err(wrong)?,
+                    .map_err(reject_name)?,
+                site: site
+                    .as_deref()
+                    .map(str::parse)
+                    .transpose()
+                    .map_err(reject_name)?,
                 replace: *replace,
             };
             let name = upload(&client, path, &wish)?;
@@ -82,6 +84,10 @@ pub(crate) fn run(
         }
     }
     Ok(CliExit::Done)
+}
+
+fn reject_name(error: InvalidId) -> CliError {
+    CliError::usage(error.to_string(), "correct the name")
 }
 
 fn every_page(client: &Client) -> Result<FilePage, CliError> {

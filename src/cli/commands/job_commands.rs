@@ -25,15 +25,12 @@ pub(crate) fn cancel(context: &mut CommandContext, args: &CancelArgs) -> Result<
             by_ids(context, &client, BulkOrder::Cancel, ids, &what)?
         }
         None => {
-            let wrong = |name: &str, error: cospan_domain::ids::InvalidId| {
-                CliError::usage(format!("--{name}: {error}"), "correct the name")
-            };
             let site = args.site.as_deref().map(SiteName::new).transpose();
             let owner = args.owner.as_deref().map(KeyName::new).transpose();
             let selection = JobSelection {
                 all: true,
-                site: site.map_err(|error| wrong("site", error))?,
-                owner: owner.map_err(|error| wrong("owner", error))?,
+                site: site.map_err(|error| reject_option("site", error))?,
+                owner: owner.map_err(|error| reject_option("owner", error))?,
                 abandon: args.abandon,
                 ..JobSelection::default()
             };
@@ -41,6 +38,10 @@ pub(crate) fn cancel(context: &mut CommandContext, args: &CancelArgs) -> Result<
         }
     };
     tell(context, BulkOrder::Cancel, &report)
+}
+
+fn reject_option(name: &str, error: cospan_domain::ids::InvalidId) -> CliError {
+    CliError::usage(format!("--{name}: {error}"), "correct the name")
 }
 
 /// Sends another command about jobs.

@@ -71,11 +71,10 @@ fn wanted<'j>(
     job: &'j JobReport,
     args: &OutputArgs,
 ) -> Result<Vec<(String, &'j OutputReport)>, CliError> {
-    let chosen = |name: &str| args.component.as_ref().is_none_or(|wanted| wanted == name);
-    let components = job
-        .components
-        .iter()
-        .filter(|component| chosen(&component.name));
+    let components = job.components.iter().filter(|component| {
+        let wanted = args.component.as_ref();
+        wanted.is_none_or(|wanted| *wanted == component.name)
+    });
     let outputs: Vec<_> = components
         .clone()
         .flat_map(|c| c.outputs.iter().map(|output| (c.name.clone(), output)))
@@ -274,11 +273,11 @@ impl OutputDownload<'_> {
 
 /// Returns size and digest of a file on this side.
 fn digest_of(file: &Path) -> Result<Arrived, CliError> {
-    let wrong = |error| CliError::file("read", file, &error);
+    let opened = File::open(file).map_err(|error| CliError::file("read", file, &error))?;
     let mut hasher = blake3::Hasher::new();
     hasher
-        .update_reader(File::open(file).map_err(wrong)?)
-        .map_err(wrong)?;
+        .update_reader(opened)
+        .map_err(|error| CliError::file("read", file, &error))?;
     let digest = hasher.finalize().to_hex().to_string();
     Ok(Arrived {
         size: hasher.count(),
@@ -288,8 +287,7 @@ fn digest_of(file: &Path) -> Result<Arrived, CliError> {
 }
 
 fn copy(client: &Client, from: &mut dyn Read, to: &Path) -> Result<(u64, String), CliError> {
-    let wrong = |error: &std::io::Error| CliError::file("write", to, error);
-    let mut file = File::create(to).map_err(|error| wrong(&error))?;
+    let mut file = File::create(to).map_err(|error| CliError::file("write", to, &error))?;
     let mut hasher = blake3::Hasher::new();
     let mut piece = vec![0; 256 << 10];
     let mut size = 0;
@@ -298,14 +296,16 @@ fn copy(client: &Client, from: &mut dyn Read, to: &Path) -> Result<(u64, String)
             Ok(0) => break,
             Ok(n) => {
                 hasher.update(&piece[..n]);
-                file.write_all(&piece[..n]).map_err(|error| wrong(&error))?;
+                file.write_all(&piece[..n])
+                    .map_err(|error| CliError::file("write", to, &error))?;
                 size += n as u64;
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => return Err(client.broken(&error).into()),
         }
     }
-    file.sync_all().map_err(|error| wrong(&error))?;
+    file.sync_all()
+        .map_err(|error| CliError::file("write", to, &error))?;
     Ok((size, hasher.finalize().to_hex().to_string()))
 }
 

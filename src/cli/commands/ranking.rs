@@ -24,17 +24,20 @@ fn one(ranking: &RankingReport) -> String {
 }
 
 fn row(candidate: &CandidateReport) -> Vec<String> {
-    let length = |ms: Option<u64>| ms.map(|ms| DurationMs(ms).to_string());
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     let next = candidate
         .next
         .map(|next| format!("{}, not before {}", candidate.state, local(next)));
     vec![
         candidate.site.clone(),
         next.unwrap_or_else(|| candidate.state.clone()),
-        length(candidate.stage_in_ms).unwrap_or_else(|| "unknown (0s)".into()),
-        or_dash(candidate.start.map(local)),
-        or_dash(length(candidate.run_ms)),
-        or_dash(candidate.done.map(local)),
+        candidate.stage_in_ms.map_or_else(
+            || "unknown (0s)".into(),
+            |stage_in| DurationMs(stage_in).to_string(),
+        ),
+        candidate.start.map_or_else(|| "-".into(), local),
+        candidate
+            .run_ms
+            .map_or_else(|| "-".into(), |run| DurationMs(run).to_string()),
+        candidate.done.map_or_else(|| "-".into(), local),
     ]
 }

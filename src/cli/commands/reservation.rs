@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant as Clock};
 
 use super::{ranking, shared_reservation};
+use crate::api::v1::Instant;
 use crate::api::v1::event::EventReport;
 use crate::api::v1::reservation::{
     ReservationDocument, ReservationPage, ReservationReport, ReservationRow,
@@ -223,17 +224,16 @@ fn list(page: &ReservationPage) -> String {
 
 fn show(row: &ReservationRow) -> String {
     let reservation = &row.reservation;
-    let time = |at: Option<_>| at.map(local).unwrap_or_default();
     let mut text = fields(&[
         ("job", row.job.to_string()),
         ("name", row.name.clone().unwrap_or_default()),
         ("owner", row.owner.clone()),
         ("state", state(&row.phase)),
         ("reservation", reservation.state.clone()),
-        ("sites are asked", time(reservation.asks_at)),
-        ("start", time(reservation.start)),
-        ("earliest", time(reservation.earliest)),
-        ("latest", time(reservation.latest)),
+        ("sites are asked", show_time(reservation.asks_at)),
+        ("start", show_time(reservation.start)),
+        ("earliest", show_time(reservation.earliest)),
+        ("latest", show_time(reservation.latest)),
         (
             "may be moved",
             if reservation.flexible {
@@ -251,7 +251,7 @@ fn show(row: &ReservationRow) -> String {
                 .map(ToString::to_string)
                 .unwrap_or_default(),
         ),
-        ("perhaps from", time(reservation.next)),
+        ("perhaps from", show_time(reservation.next)),
     ]);
     if !reservation.held.is_empty() {
         let held = reservation.held.iter().map(|held| {
@@ -282,4 +282,8 @@ fn show(row: &ReservationRow) -> String {
         }));
     }
     text + "\n"
+}
+
+fn show_time(at: Option<Instant>) -> String {
+    at.map(local).unwrap_or_default()
 }

@@ -198,10 +198,9 @@ pub(super) fn cancel(
 
 /// Formats the processor time that was reserved up to now, and the part that was used.
 fn cost(report: &SharedReport) -> String {
-    let hours = |seconds: u64| format!("{:.1}", seconds as f64 / 3_600.0);
-    let reserved = hours(report.reserved_s);
-    let used = hours(report.used_s);
-    format!("it kept {reserved} processor hours up to now, of which jobs used {used}")
+    let reserved = report.reserved_s as f64 / 3_600.0;
+    let used = report.used_s as f64 / 3_600.0;
+    format!("it kept {reserved:.1} processor hours up to now, of which jobs used {used:.1}")
 }
 
 /// Lists the shared reservations, below the jobs.

@@ -105,7 +105,6 @@ fn header(job: &JobReport, waits: Option<String>) -> String {
     if let Some(next) = &phase.next {
         state.push_str(&format!(", then {next}"));
     }
-    let optional = |at: Option<crate::api::v1::Instant>| at.map(clock).unwrap_or_default();
     fields(&[
         ("Job", format!("{} {name}", bold(&job.id.to_string()))),
         (
@@ -128,8 +127,14 @@ fn header(job: &JobReport, waits: Option<String>) -> String {
                 .unwrap_or_default(),
         ),
         ("Frozen by", job.frozen_by.clone().unwrap_or_default()),
-        ("Not before", optional(phase.not_before)),
-        ("Start expected", optional(phase.start_estimate)),
+        (
+            "Not before",
+            phase.not_before.map(clock).unwrap_or_default(),
+        ),
+        (
+            "Start expected",
+            phase.start_estimate.map(clock).unwrap_or_default(),
+        ),
         (
             "Reservation",
             job.reservation
@@ -137,7 +142,10 @@ fn header(job: &JobReport, waits: Option<String>) -> String {
                 .map(reservation_text)
                 .unwrap_or_default(),
         ),
-        ("Started", optional(job.instants.started)),
+        (
+            "Started",
+            job.instants.started.map(clock).unwrap_or_default(),
+        ),
         ("Owner", job.owner.clone()),
         ("Submitted", clock(job.submitted_at)),
         ("Priority", job.priority.to_string()),
@@ -327,7 +335,6 @@ fn combined(cost: &AccountingReport) -> String {
 
 /// Formats the processor time that was wasted, and the time that others could use.
 fn processor_time(cost: &AccountingReport) -> String {
-    let seconds = |ms: u64| format!("{:.1} processor-seconds", ms as f64 / 1e3);
     let parts = [
         ("left to others until the claim", cost.gained_processor_ms),
         ("held before the start", cost.wasted_processor_ms),
@@ -335,36 +342,27 @@ fn processor_time(cost: &AccountingReport) -> String {
     // Less than what is shown as 0.1 is left out.
     let parts = parts.iter().filter(|(_, ms)| *ms >= 50);
     parts
-        .map(|(what, ms)| format!("{} {what}", seconds(*ms)))
+        .map(|(what, ms)| format!("{:.1} processor-seconds {what}", *ms as f64 / 1e3))
         .collect::<Vec<_>>()
         .join(", ")
 }
 
 fn component_row(component: &ComponentReport) -> Vec<String> {
-    let or_dash = |text: Option<&String>| text.map_or("-", String::as_str).to_owned();
     let avoided = component.avoid.join(", ");
     let avoids = (!avoided.is_empty()).then(|| format!("avoids {avoided}"));
     let details: Vec<String> = component.detail.clone().into_iter().chain(avoids).collect();
     vec![
         component.name.clone(),
         state(&component.state),
-        or_dash(component.site.as_ref()),
+        component.site.as_deref().unwrap_or("-").to_owned(),
         component.processors.to_string(),
         component.attempt.to_string(),
-        or_dash(component.host.as_ref()),
+        component.host.as_deref().unwrap_or("-").to_owned(),
         dim(&details.join("; ")),
     ]
 }
 
 fn output_rows(job: &JobReport, component: &ComponentReport) -> Vec<Vec<String>> {
-    let place = |output: &OutputReport| match (output.collected, output.stays) {
-        (true, _) => "collected".into(),
-        // Nobody has read it, so size and digest are unknown.
-        (false, true) if job.phase.state == "finished" => {
-            format!("at its site; fetch it with: cospan output {}", job.id)
-        }
-        (false, _) => String::new(),
-    };
     component
         .outputs
         .iter()
@@ -381,10 +379,21 @@ fn output_rows(job: &JobReport, component: &ComponentReport) -> Vec<Vec<String>>
                     .as_deref()
                     .map_or("-", |d| d.get(..12).unwrap_or(d))
                     .to_owned(),
-                place(output),
+                output_place(job, output),
             ]
         })
         .collect()
+}
+
+fn output_place(job: &JobReport, output: &OutputReport) -> String {
+    match (output.collected, output.stays) {
+        (true, _) => "collected".into(),
+        // Nobody has read it, so size and digest are unknown.
+        (false, true) if job.phase.state == "finished" => {
+            format!("at its site; fetch it with: cospan output {}", job.id)
+        }
+        (false, _) => String::new(),
+    }
 }
 
 fn history_text(history: &HistoryReport) -> String {

@@ -289,19 +289,19 @@ fn varied<T>(
     if values.is_empty() {
         return variants;
     }
-    let with = |variant: &Variant, value: &T| {
-        let mut variant = variant.clone();
-        let name = set(&mut variant, value);
-        if values.len() > 1 {
-            let comma = if variant.label.is_empty() { "" } else { ", " };
-            variant.label.push_str(&format!("{comma}{name}"));
+    let mut all = Vec::new();
+    for variant in &variants {
+        for value in values {
+            let mut variant = variant.clone();
+            let name = set(&mut variant, value);
+            if values.len() > 1 {
+                let comma = if variant.label.is_empty() { "" } else { ", " };
+                variant.label.push_str(&format!("{comma}{name}"));
+            }
+            all.push(variant);
         }
-        variant
-    };
-    let pairs = variants
-        .iter()
-        .flat_map(|variant| values.iter().map(move |value| (variant, value)));
-    pairs.map(|(variant, value)| with(variant, value)).collect()
+    }
+    all
 }
 
 /// Returns the operations of FlexCo that are asked for in place of a policy.

@@ -323,12 +323,6 @@ fn waits(lane: &LaneReport) -> Option<String> {
 }
 
 fn link(link: &LinkReport) -> Vec<String> {
-    let measured = |at: Option<Instant>, count: Option<u32>, what: &str| {
-        at.map_or_else(
-            || "not lately".into(),
-            |at| format!("{} ago, {} {what}", age(at, now()), count.unwrap_or(1)),
-        )
-    };
     let latency = link
         .latency_us
         .map_or_else(|| "-".into(), |us| DurationUs(us).to_string());
@@ -336,14 +330,21 @@ fn link(link: &LinkReport) -> Vec<String> {
         link.from.clone(),
         BitsPerSecond(link.bandwidth_bps).to_string(),
         BitsPerSecond(link.configured_bps).to_string(),
-        measured(link.measured_at, link.transfers, "transfer(s)"),
+        show_measured(link.measured_at, link.transfers, "transfer(s)"),
         latency,
-        measured(
+        show_measured(
             link.latency_measured_at,
             link.latency_measurements,
             "ping(s)",
         ),
     ]
+}
+
+fn show_measured(at: Option<Instant>, count: Option<u32>, what: &str) -> String {
+    at.map_or_else(
+        || "not lately".into(),
+        |at| format!("{} ago, {} {what}", age(at, now()), count.unwrap_or(1)),
+    )
 }
 
 #[cfg(test)]

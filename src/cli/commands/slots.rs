@@ -59,22 +59,19 @@ fn shown(slots: &SlotsReport, args: &SlotsArgs) -> String {
 }
 
 fn rows(site: &SiteSlots) -> Vec<Vec<String>> {
-    let told = |what: &str| vec![vec![site.site.clone(), what.to_owned()]];
-    match site.state.as_str() {
-        "grants-none" => told("promises no starts"),
-        "silent" => told(&format!(
-            "did not answer: {}",
-            site.problem.as_deref().unwrap_or("?")
-        )),
-        _ if site.starts.is_empty() => told("-"),
+    let told = match site.state.as_str() {
+        "grants-none" => "promises no starts".to_owned(),
+        "silent" => format!("did not answer: {}", site.problem.as_deref().unwrap_or("?")),
+        _ if site.starts.is_empty() => "-".to_owned(),
         _ => {
             let starts = site.starts.iter();
             let none = String::new();
-            starts
+            return starts
                 .map(|s| row(&site.site, s.earliest, s.latest, s.components, none.clone()))
-                .collect()
+                .collect();
         }
-    }
+    };
+    vec![vec![site.site.clone(), told]]
 }
 
 fn row(site: &str, from: Instant, to: Instant, components: u32, sites: String) -> Vec<String> {

@@ -272,11 +272,9 @@ fn read_script(
         text,
         arguments,
     };
-    let variable = |name: &str| std::env::var(name).ok();
-    let default_time = |names: Option<&str>| default_time::told(context, names);
     let around = sbatch::Around {
-        variable: &variable,
-        default_time: &default_time,
+        variable: &|name: &str| std::env::var(name).ok(),
+        default_time: &|names: Option<&str>| default_time::told(context, names),
     };
     let translated = sbatch::read(&script, around).map_err(|error| {
         let line = error

@@ -65,20 +65,17 @@ fn note(report: &ExplainReport) -> String {
 }
 
 fn points(report: &ExplainReport) -> Vec<MapPoint> {
-    let is_chosen = |site: &str| {
-        let mut chosen = report.verdicts.iter().filter(|verdict| verdict.chosen);
-        chosen.any(|verdict| verdict.site.as_deref() == Some(site))
-    };
     report
         .bids
         .iter()
         .filter_map(|bid: &BidReport| {
             let at = bid.at.as_ref()?;
+            let mut chosen = report.verdicts.iter().filter(|verdict| verdict.chosen);
             Some(MapPoint {
                 name: bid.site.clone(),
                 x: at.x,
                 y: at.y,
-                is_chosen: is_chosen(&bid.site),
+                is_chosen: chosen.any(|verdict| verdict.site.as_ref() == Some(&bid.site)),
                 tip: format!("{}: distance {:.3}{}", bid.site, at.distance, nearer(bid)),
             })
         })
@@ -95,11 +92,17 @@ fn nearer(bid: &BidReport) -> String {
 /// Formats each site with its position on the map, the nearest first.
 pub(super) fn table(bids: &[BidReport]) -> String {
     let mut sorted: Vec<&BidReport> = bids.iter().collect();
-    let far = |bid: &BidReport| bid.at.as_ref().map_or(f64::INFINITY, |at| at.distance);
-    sorted.sort_by(|a, b| far(a).total_cmp(&far(b)).then_with(|| a.site.cmp(&b.site)));
+    sorted.sort_by(|a, b| {
+        let by_distance = distance_of(a).total_cmp(&distance_of(b));
+        by_distance.then_with(|| a.site.cmp(&b.site))
+    });
     let rows: Vec<Vec<String>> = sorted.into_iter().map(row).collect();
     let head = ["SITE", "DISTANCE", "X", "Y", "INDICES", "NEARER WITH"];
     columns(&head, &rows) + &without_gflops(bids)
+}
+
+fn distance_of(bid: &BidReport) -> f64 {
+    bid.at.as_ref().map_or(f64::INFINITY, |at| at.distance)
 }
 
 /// Names the sites that bid although the configuration has no GFLOPS for them.
@@ -119,7 +122,6 @@ fn without_gflops(bids: &[BidReport]) -> String {
 }
 
 fn row(bid: &BidReport) -> Vec<String> {
-    let number = |value: f64| format!("{value:.3}");
     match &bid.at {
         Some(at) => {
             let indices = at
@@ -130,23 +132,22 @@ fn row(bid: &BidReport) -> Vec<String> {
             let nearer = at.nearer.clone().unwrap_or_else(|| "-".into());
             vec![
                 bid.site.clone(),
-                number(at.distance),
-                number(at.x),
-                number(at.y),
+                format!("{:.3}", at.distance),
+                format!("{:.3}", at.x),
+                format!("{:.3}", at.y),
                 indices,
                 nearer,
             ]
         }
         None => {
             let why = bid.declined.clone().unwrap_or_default();
-            let dash = || "-".to_owned();
             vec![
                 bid.site.clone(),
-                dash(),
-                dash(),
-                dash(),
+                "-".to_owned(),
+                "-".to_owned(),
+                "-".to_owned(),
                 format!("does not bid: {why}"),
-                dash(),
+                "-".to_owned(),
             ]
         }
     }

@@ -167,8 +167,11 @@ impl JobWatch<'_> {
                 Err(error) => return Err(error.into()),
             }
             first = false;
-            let ended = |id: &&u64| self.phases.get(id).is_some_and(PhaseReport::is_final);
-            let left = ids.iter().filter(|id| !ended(id)).count();
+            let phases = &self.phases;
+            let left = ids
+                .iter()
+                .filter(|id: &&u64| !phases.get(id).is_some_and(PhaseReport::is_final))
+                .count();
             if left == 0 || (any && left < ids.len()) {
                 return Ok(true);
             }

@@ -254,10 +254,9 @@ impl Site {
     /// All counts that are given, as the domain has them: whole megabytes for memory and disk.
     pub fn total(&self) -> Resources {
         let mut others = self.resources.clone();
-        let in_mb = |size: Option<Bytes>| size.map(|size| size.0 / Self::MB);
         let named = [
-            ("memory_mb", in_mb(self.memory)),
-            ("disk_mb", in_mb(self.disk)),
+            ("memory_mb", self.memory.map(|size| size.0 / Self::MB)),
+            ("disk_mb", self.disk.map(|size| size.0 / Self::MB)),
             ("gpus", self.gpus),
         ];
         for (name, count) in named {

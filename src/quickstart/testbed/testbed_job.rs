@@ -8,9 +8,16 @@ pub(super) const PARTS: usize = 30;
 
 /// The job file, with comments: it is also the user's first example.
 pub(super) fn text() -> String {
-    let component = |name: &str, processors: u32| {
-        format!(
-            r#"
+    format!(
+        "{HEAD}{}{}",
+        component_text("ocean", 6),
+        component_text("air", 5)
+    )
+}
+
+fn component_text(name: &str, processors: u32) -> String {
+    format!(
+        r#"
 [[component]]
 name = "{name}"
 processors = {processors}
@@ -24,9 +31,7 @@ while [ $part -le {PARTS} ]; do
 done
 ''']
 "#
-        )
-    };
-    format!("{HEAD}{}{}", component("ocean", 6), component("air", 5))
+    )
 }
 
 const HEAD: &str = r#"# One job over two clusters: neither has room for both components.

@@ -208,8 +208,10 @@ impl Grid {
         }
         let common = &self.network;
         let default = (common.bandwidth, common.bandwidth, common.latency);
-        let sites = || self.sites.iter();
-        let pairs = sites().flat_map(|from| sites().map(move |to| (from, to)));
+        let pairs = self
+            .sites
+            .iter()
+            .flat_map(|from| self.sites.iter().map(move |to| (from, to)));
         let other = pairs.filter(|(from, to)| from.name != to.name);
         other
             .map(|(from, to): (&DescribedSite, &DescribedSite)| {

@@ -152,12 +152,12 @@ impl<'r, 't> GridTable<'r, 't> {
             self.wrong(&name.span(), message, format!("write each as [[{key}]]"));
             return None;
         };
-        let title = |place| format!("[[{key}]] number {}", place + 1);
         let numbered = items.iter().enumerate();
         Some(
             numbered
                 .filter_map(|(place, item): (usize, &'r Spanned<DeValue<'t>>)| {
-                    self.inside(item.span(), item, title(place), key)
+                    let title = format!("[[{key}]] number {}", place + 1);
+                    self.inside(item.span(), item, title, key)
                 })
                 .collect(),
         )

@@ -236,23 +236,24 @@ fn pairs(labels: &[String]) -> Vec<LabelPair> {
 
 /// The pair of two labels with these values, which differ in one place.
 fn pair<T: AsRef<str>>(against: &[T], one: &[T], at: usize) -> LabelPair {
-    let join = |values: &[T]| {
-        values
-            .iter()
-            .map(T::as_ref)
-            .collect::<Vec<_>>()
-            .join(BETWEEN)
-    };
     let common = one.iter().enumerate().filter(|(place, _)| *place != at);
     LabelPair {
-        label: join(one),
-        against: join(against),
+        label: join_values(one),
+        against: join_values(against),
         changed: format!("{} less {}", one[at].as_ref(), against[at].as_ref()),
         common: common
             .map(|(_, value)| value.as_ref())
             .collect::<Vec<_>>()
             .join(BETWEEN),
     }
+}
+
+fn join_values<T: AsRef<str>>(values: &[T]) -> String {
+    values
+        .iter()
+        .map(T::as_ref)
+        .collect::<Vec<_>>()
+        .join(BETWEEN)
 }
 
 /// Distinct labels in the order in which they first occur.

@@ -232,23 +232,31 @@ fn group_table(
 }
 
 fn group_row(label: &str, groups: &[&GroupSummary]) -> GroupRow {
-    let sum = |count: fn(&GroupSummary) -> u64| groups.iter().map(|group| count(group)).sum();
-    let shown = |value: fn(&GroupSummary) -> Option<f64>| {
-        let values: Vec<f64> = groups.iter().filter_map(|group| value(group)).collect();
-        mean(&values).map_or("–".to_owned(), number_format::number)
-    };
     GroupRow {
         label: label.to_owned(),
         kind: groups.first().map_or(String::new(), |group| group.words()),
         cells: [
-            number_format::count(sum(|group| group.jobs)),
-            number_format::count(sum(|group| group.started)),
-            shown(|group| group.wait_s.known(group.wait_s.median)),
-            shown(|group| group.wait_s.known(group.wait_s.p95)),
-            shown(|group| group.bounded_slowdown.known(group.bounded_slowdown.median)),
-            shown(|group| group.bounded_slowdown.known(group.bounded_slowdown.mean)),
+            number_format::count(groups.iter().map(|group| group.jobs).sum()),
+            number_format::count(groups.iter().map(|group| group.started).sum()),
+            show_mean(groups, |group| group.wait_s.known(group.wait_s.median)),
+            show_mean(groups, |group| group.wait_s.known(group.wait_s.p95)),
+            show_mean(groups, |group| {
+                group.bounded_slowdown.known(group.bounded_slowdown.median)
+            }),
+            show_mean(groups, |group| {
+                group.bounded_slowdown.known(group.bounded_slowdown.mean)
+            }),
         ],
     }
+}
+
+fn show_mean(groups: &[&GroupSummary], value: fn(&GroupSummary) -> Option<f64>) -> String {
+    let values: Vec<f64> = groups.iter().filter_map(|group| value(group)).collect();
+    show_known(mean(&values))
+}
+
+fn show_known(value: Option<f64>) -> String {
+    value.map_or("–".to_owned(), number_format::number)
 }
 
 /// A difference as shown.
@@ -270,7 +278,6 @@ fn difference_cell(difference: &Difference) -> DifferenceCell {
 /// A run as shown, in the order of the template's header.
 fn run_row(run: &RunSummary) -> RunRow {
     let jobs = &run.jobs;
-    let known = |value: Option<f64>| value.map_or("–".to_owned(), number_format::number);
     RunRow {
         label: run.label.clone(),
         seed: run.seed,
@@ -282,10 +289,10 @@ fn run_row(run: &RunSummary) -> RunRow {
             number_format::count(jobs.cancelled),
             number_format::count(jobs.unfinished),
             number_format::count(jobs.over_several_sites),
-            known(run.wait_s.known(run.wait_s.mean)),
-            known(run.wait_s.known(run.wait_s.p95)),
-            known(run.response_s.known(run.response_s.mean)),
-            known(run.bounded_slowdown.known(run.bounded_slowdown.mean)),
+            show_known(run.wait_s.known(run.wait_s.mean)),
+            show_known(run.wait_s.known(run.wait_s.p95)),
+            show_known(run.response_s.known(run.response_s.mean)),
+            show_known(run.bounded_slowdown.known(run.bounded_slowdown.mean)),
             number_format::percent(run.utilization()),
             number_format::number(run.wasted_processor_hours),
             number_format::count(u64::from(run.queue_max)),
@@ -309,23 +316,24 @@ fn site_rows(label: &str, runs: &[RunSummary]) -> Vec<SiteRow> {
                 .filter_map(|run| run.sites.get(index))
                 .map(|site| site.load)
                 .collect();
-            let share = |part: fn(&LoadShares) -> f64| {
-                let shares: Vec<f64> = loads.iter().map(part).collect();
-                number_format::percent(mean(&shares).unwrap_or(0.0))
-            };
             SiteRow {
                 label: label.to_owned(),
                 name: site.name.clone(),
                 processors: number_format::count(site.processors.into()),
                 load: [
-                    share(|load| load.grid_running),
-                    share(|load| load.grid_held),
-                    share(|load| load.local),
-                    share(|load| load.down),
+                    show_share(&loads, |load| load.grid_running),
+                    show_share(&loads, |load| load.grid_held),
+                    show_share(&loads, |load| load.local),
+                    show_share(&loads, |load| load.down),
                 ],
             }
         })
         .collect()
+}
+
+fn show_share(loads: &[LoadShares], part: fn(&LoadShares) -> f64) -> String {
+    let shares: Vec<f64> = loads.iter().map(part).collect();
+    number_format::percent(mean(&shares).unwrap_or(0.0))
 }
 
 /// All counters, those that every run has first.

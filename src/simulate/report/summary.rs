@@ -104,7 +104,8 @@ pub struct SiteSummary {
 impl RunSummary {
     /// Sums up this run.
     pub fn of(run: &RunRecord) -> Self {
-        let done = || run.jobs.iter().filter(|job| job.ending == JobEnding::Done);
+        let done = run.jobs.iter();
+        let done = done.filter(|job| job.ending == JobEnding::Done);
         let sum =
             |count: fn(&RunJob) -> u64| run.jobs.iter().map(count).fold(0, u64::saturating_add);
         let held_ms: f64 = run
@@ -120,11 +121,9 @@ impl RunSummary {
             jobs: JobCounts::of(&run.jobs),
             wait_s: waits(&run.jobs),
             placement_s: of_seconds(run.jobs.iter().filter_map(RunJob::placement_time)),
-            response_s: of_seconds(done().filter_map(RunJob::response)),
-            run_s: of_seconds(done().filter_map(RunJob::run_time)),
-            bounded_slowdown: Distribution::of(
-                done().filter_map(RunJob::bounded_slowdown).collect(),
-            ),
+            response_s: of_seconds(done.clone().filter_map(RunJob::response)),
+            run_s: of_seconds(done.clone().filter_map(RunJob::run_time)),
+            bounded_slowdown: Distribution::of(done.filter_map(RunJob::bounded_slowdown).collect()),
             by_processors: groups::by_processors(&run.jobs),
             by_components: groups::by_components(&run.jobs),
             load: LoadShares::of_all(run),

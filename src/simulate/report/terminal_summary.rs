@@ -86,19 +86,21 @@ fn plain(words: &str) -> String {
 
 /// Aligns the columns of rows.
 fn aligned(rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
     rows.iter()
         .map(|row: &Vec<String>| {
             let cells = row.iter().enumerate();
-            let padded =
-                cells.map(|(column, cell)| format!("{cell:<width$}", width = width(column)));
+            let padded = cells.map(|(column, cell)| {
+                format!("{cell:<width$}", width = column_width(rows, column))
+            });
             format!(
                 "{}\n",
                 padded.collect::<Vec<String>>().join("  ").trim_end()
             )
         })
         .collect()
+}
+
+fn column_width(rows: &[Vec<String>], column: usize) -> usize {
+    let cells = rows.iter().filter_map(|row| row.get(column));
+    cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
 }

@@ -63,20 +63,21 @@ pub(crate) fn settle<'j>(
     notes: &mut SourceNotes,
     rng: &mut StdRng,
 ) -> Result<Vec<Times>, EstimateError> {
-    let exact = |job: &RawJob, notes: &mut SourceNotes| {
-        notes.run_times_raised += u64::from(job.run_time < SHORTEST_RUN_TIME);
-        let run_time = job.run_time.max(SHORTEST_RUN_TIME);
-        Times {
-            run_time,
-            estimate: run_time,
-        }
-    };
     match estimates {
-        Estimates::Exact => Ok(jobs.map(|job| exact(job, notes)).collect()),
+        Estimates::Exact => Ok(jobs.map(|job| settle_exactly(job, notes)).collect()),
         Estimates::AsGiven => Ok(jobs
-            .map(|job| as_given(job, exact(job, notes), notes))
+            .map(|job| as_given(job, settle_exactly(job, notes), notes))
             .collect()),
-        Estimates::Tsafrir => drawn(jobs.map(|job| exact(job, notes)).collect(), rng),
+        Estimates::Tsafrir => drawn(jobs.map(|job| settle_exactly(job, notes)).collect(), rng),
+    }
+}
+
+fn settle_exactly(job: &RawJob, notes: &mut SourceNotes) -> Times {
+    notes.run_times_raised += u64::from(job.run_time < SHORTEST_RUN_TIME);
+    let run_time = job.run_time.max(SHORTEST_RUN_TIME);
+    Times {
+        run_time,
+        estimate: run_time,
     }
 }
 
@@ -85,14 +86,14 @@ pub(crate) fn stretched(times: Vec<Times>, by: f64) -> Vec<Times> {
     if by == 1.0 {
         return times;
     }
-    let longer = |estimate: DurationMs| DurationMs((estimate.0 as f64 * by).round() as u64);
-    times
-        .into_iter()
-        .map(|times: Times| Times {
-            estimate: longer(times.estimate).max(SHORTEST_RUN_TIME),
+    let longer = times.into_iter().map(|times: Times| {
+        let estimate = DurationMs((times.estimate.0 as f64 * by).round() as u64);
+        Times {
+            estimate: estimate.max(SHORTEST_RUN_TIME),
             ..times
-        })
-        .collect()
+        }
+    });
+    longer.collect()
 }
 
 fn as_given(job: &RawJob, exact: Times, notes: &mut SourceNotes) -> Times {

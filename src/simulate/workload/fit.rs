@@ -6,21 +6,19 @@ pub(super) fn fits(components: &[u32], sites: &[u32]) -> bool {
     let (Some(&large), Some(&small)) = (components.first(), components.last()) else {
         return true;
     };
-    let room = |size: u32| {
-        sites
-            .iter()
-            .map(|site| u64::from(site / size.max(1)))
-            .sum::<u64>()
-    };
     let count = components.len();
-    if room(large) >= count as u64 {
+    if count_room(sites, large) >= count as u64 {
         return true;
     }
-    if large == small || room(small) < count as u64 {
+    if large == small || count_room(sites, small) < count as u64 {
         return false;
     }
     let larges = components.iter().filter(|size| **size == large).count();
     larges_beside(count, small, sites) >= larges
+}
+
+fn count_room(sites: &[u32], size: u32) -> u64 {
+    sites.iter().map(|site| u64::from(site / size.max(1))).sum()
 }
 
 /// The number of `count` components that can be larger by one than `small`, if all are to be

@@ -75,12 +75,11 @@ impl FromStr for JobSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |text: &str| text.parse().ok().filter(|number: &u32| *number > 0);
         let size = match text.split_once('x') {
-            None => number(text).map(Self::Whole),
-            Some((count, each)) => number(count)
+            None => read_number(text).map(Self::Whole),
+            Some((count, each)) => read_number(count)
                 .filter(|count| *count <= COMPONENTS_MAX)
-                .zip(number(each))
+                .zip(read_number(each))
                 .map(|(count, each)| Self::Parts { count, each }),
         };
         size.ok_or_else(|| {
@@ -90,6 +89,10 @@ impl FromStr for JobSize {
             )
         })
     }
+}
+
+fn read_number(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|number: &u32| *number > 0)
 }
 
 impl WorkloadSplit {

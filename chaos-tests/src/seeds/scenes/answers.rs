@@ -79,17 +79,21 @@ async fn answered(
 }
 
 async fn while_one_waits(scene: &StagedScene, runs: JobId, waits: JobId) -> Result<()> {
-    let so = || unchanged("it is so already");
-    let all = || vec![waits, NOBODY, runs, waits];
-    let nobody = || (NOBODY, JobOutcome::NotFound);
-    answered(
-        scene,
-        ApiRequest::Thaw(all()),
-        vec![(waits, so()), nobody(), (runs, so()), (waits, so())],
-    )
-    .await?;
-    let twice = vec![(waits, done()), nobody(), (runs, done()), (waits, so())];
-    answered(scene, ApiRequest::Freeze(all()), twice.clone()).await?;
+    let all = vec![waits, NOBODY, runs, waits];
+    let is_so = vec![
+        (waits, already_so()),
+        nobody(),
+        (runs, already_so()),
+        (waits, already_so()),
+    ];
+    answered(scene, ApiRequest::Thaw(all.clone()), is_so).await?;
+    let twice = vec![
+        (waits, done()),
+        nobody(),
+        (runs, done()),
+        (waits, already_so()),
+    ];
+    answered(scene, ApiRequest::Freeze(all.clone()), twice.clone()).await?;
     let alice = Some(KeyName::new("alice")?);
     scene.same(
         "frozen by",
@@ -98,12 +102,20 @@ async fn while_one_waits(scene: &StagedScene, runs: JobId, waits: JobId) -> Resu
     );
     scene.same("frozen by", scene.job(runs)?.frozen_by.clone(), alice);
     at_rest(scene).await;
-    answered(scene, ApiRequest::Thaw(all()), twice).await?;
+    answered(scene, ApiRequest::Thaw(all), twice).await?;
     scene.same("frozen by", scene.job(waits)?.frozen_by.clone(), None);
-    let neither = vec![(runs, so()), (waits, so())];
+    let neither = vec![(runs, already_so()), (waits, already_so())];
     answered(scene, ApiRequest::Release(vec![runs, waits]), neither).await?;
     at_rest(scene).await;
     Ok(())
+}
+
+fn already_so() -> JobOutcome {
+    unchanged("it is so already")
+}
+
+fn nobody() -> (JobId, JobOutcome) {
+    (NOBODY, JobOutcome::NotFound)
 }
 
 /// Checks priorities: those that a rule does not allow are refused, and say what to do about it.
@@ -113,12 +125,10 @@ async fn classes(scene: &StagedScene, runs: JobId, waits: JobId) -> Result<()> {
         to,
         uncapped,
     };
-    let nobody = || (NOBODY, JobOutcome::NotFound);
-    let so = || unchanged("it is so already");
     answered(
         scene,
         to(Priority::Low, false),
-        vec![(runs, so()), nobody(), (waits, so())],
+        vec![(runs, already_so()), nobody(), (waits, already_so())],
     )
     .await?;
     answered(
@@ -128,14 +138,12 @@ async fn classes(scene: &StagedScene, runs: JobId, waits: JobId) -> Result<()> {
     )
     .await?;
     at_rest(scene).await;
-    let refused = || {
-        JobOutcome::Refused(
-            "the priority super-high is above high, the highest that [[priority]] number 1 of the \
-             configuration allows this job; ask for at most high, or ask an administrator"
-                .into(),
-        )
-    };
-    let above = vec![(runs, refused()), nobody(), (waits, refused())];
+    let refused = JobOutcome::Refused(
+        "the priority super-high is above high, the highest that [[priority]] number 1 of the \
+         configuration allows this job; ask for at most high, or ask an administrator"
+            .into(),
+    );
+    let above = vec![(runs, refused.clone()), nobody(), (waits, refused)];
     answered(scene, to(Priority::SuperHigh, false), above).await?;
     answered(
         scene,
@@ -189,19 +197,18 @@ async fn over(scene: &StagedScene, (runs, waits): (JobId, JobId), cancels: bool)
     } else {
         "it is finished"
     };
-    let ended = || vec![(runs, unchanged(how))];
-    let jobs = || vec![runs];
-    answered(scene, ApiRequest::Cancel(jobs()), ended()).await?;
-    answered(scene, ApiRequest::Abandon(jobs()), ended()).await?;
-    answered(scene, ApiRequest::Freeze(jobs()), ended()).await?;
-    answered(scene, ApiRequest::Thaw(jobs()), ended()).await?;
-    answered(scene, ApiRequest::Release(jobs()), ended()).await?;
+    let ended = vec![(runs, unchanged(how))];
+    answered(scene, ApiRequest::Cancel(vec![runs]), ended.clone()).await?;
+    answered(scene, ApiRequest::Abandon(vec![runs]), ended.clone()).await?;
+    answered(scene, ApiRequest::Freeze(vec![runs]), ended.clone()).await?;
+    answered(scene, ApiRequest::Thaw(vec![runs]), ended.clone()).await?;
+    answered(scene, ApiRequest::Release(vec![runs]), ended.clone()).await?;
     let rise = ApiRequest::SetPriority {
-        jobs: jobs(),
+        jobs: vec![runs],
         to: Priority::SuperHigh,
         uncapped: false,
     };
-    answered(scene, rise, ended()).await?;
+    answered(scene, rise, ended).await?;
     at_rest(scene).await;
     scene
         .when(DAY, move |scene| {

@@ -69,10 +69,12 @@ impl StagedScene {
     /// Lists the events that became durable about a job, change by change, in milliseconds after a
     /// moment.
     pub(super) fn course(&self, job: JobId, since: Timestamp) -> Vec<(u64, Vec<&'static str>)> {
-        let names = |events: Vec<JobEvent>| events.iter().map(|event| event.what.name()).collect();
         let told = self.told_of(job).into_iter().filter(|(at, _)| *at >= since);
-        told.map(|(at, events)| (at.since(since).0, names(events)))
-            .collect()
+        told.map(|(at, events)| {
+            let names = events.iter().map(|event| event.what.name());
+            (at.since(since).0, names.collect())
+        })
+        .collect()
     }
 
     /// Returns the first time of this event of a job.

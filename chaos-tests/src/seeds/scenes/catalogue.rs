@@ -4,6 +4,7 @@
 use anyhow::Result;
 use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest};
 use cospan_domain::ids::{LogicalName, RelPath};
+use cospan_domain::job::spec::JobSpec;
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::DurationMs;
 use rand::Rng;
@@ -59,24 +60,20 @@ struct LiveCounts {
 impl LiveCounts {
     /// Submits them all, and returns how many unfinished ones read the first file.
     async fn submit(self, scene: &StagedScene) -> Result<u32> {
-        let spec = |run: u64, file| {
-            let run = DurationMs(run);
-            reads(only_at(job(&[1], run, run, 0)?, 2)?, file)
-        };
         let mut ended = Vec::new();
         for _ in 0..self.ended {
-            ended.push(scene.submit(spec(100, 0)?).await?);
+            ended.push(scene.submit(reading_job(100, 0)?).await?);
         }
         scene.until_ended(&ended).await?;
         for _ in 0..self.waiting {
-            let id = scene.submit(spec(100, 0)?).await?;
+            let id = scene.submit(reading_job(100, 0)?).await?;
             scene.ask(ApiRequest::Freeze(vec![id])).await?;
         }
         for _ in 0..self.running {
-            scene.submit(spec(500_000, 0)?).await?;
+            scene.submit(reading_job(500_000, 0)?).await?;
         }
         for _ in 0..self.others {
-            scene.submit(spec(500_000, 1)?).await?;
+            scene.submit(reading_job(500_000, 1)?).await?;
         }
         scene.pass(DurationMs(20_000)).await;
         Ok(self.waiting + self.running)
@@ -116,14 +113,22 @@ async fn comes_to(
     let asks = format!("{what:?}");
     let before = scene.changes().len();
     let now = scene.now();
-    let inspected = |scene: &StagedScene| scene.call_counts().get("inspect").copied().unwrap_or(0);
-    let seen = inspected(scene);
+    let seen = count_looks(scene);
     let answer = scene.ask(what).await;
     scene.same(&asks, answer, to);
-    scene.same("asked", inspected(scene) - seen, asked);
+    scene.same("asked", count_looks(scene) - seen, asked);
     scene.same("changes", scene.changes().len() - before, changes);
     scene.same("at once", scene.now(), now);
     Ok(())
+}
+
+fn reading_job(run: u64, file: usize) -> Result<JobSpec> {
+    let run = DurationMs(run);
+    reads(only_at(job(&[1], run, run, 0)?, 2)?, file)
+}
+
+fn count_looks(scene: &StagedScene) -> usize {
+    scene.call_counts().get("inspect").copied().unwrap_or(0)
 }
 
 fn conflict(text: String) -> CatalogueAnswer {
@@ -221,22 +226,17 @@ async fn given_up(scene: &StagedScene, needed: u32) -> Result<()> {
         "file \"file-0\": {needed} unfinished jobs need it; \
          wait for them, cancel them, or force it"
     );
-    let kept = || {
-        if needed > 0 {
-            conflict(text.clone())
-        } else {
-            DONE
-        }
-    };
+    let kept = if needed > 0 { conflict(text) } else { DONE };
     let is_kept = usize::from(needed == 0);
     comes_to(scene, remove("file-0", Some(1), false)?, DONE, 0, 1).await?;
-    comes_to(scene, add(0, 0, "path-1", true)?, kept(), 1, is_kept).await?;
+    comes_to(scene, add(0, 0, "path-1", true)?, kept.clone(), 1, is_kept).await?;
     if needed == 0 {
         comes_to(scene, add(0, 0, "path-0", true)?, DONE, 1, 1).await?;
     }
-    comes_to(scene, remove("file-0", Some(0), false)?, kept(), 0, is_kept).await?;
+    let removal = remove("file-0", Some(0), false)?;
+    comes_to(scene, removal, kept.clone(), 0, is_kept).await?;
     if needed > 0 {
-        comes_to(scene, remove("file-0", None, false)?, kept(), 0, 0).await?;
+        comes_to(scene, remove("file-0", None, false)?, kept, 0, 0).await?;
         comes_to(scene, remove("file-0", Some(0), true)?, DONE, 0, 1).await?;
     }
     let entry = entry(scene, 0)?;

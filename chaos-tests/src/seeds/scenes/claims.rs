@@ -78,15 +78,14 @@ fn happened(scene: &StagedScene, id: JobId) -> Vec<(Timestamp, JobEventKind)> {
 }
 
 fn claimed_at(scene: &StagedScene, id: JobId) -> Option<Timestamp> {
-    let claims = |what: &JobEventKind| {
-        matches!(
-            what,
-            JobEventKind::ClaimBegun | JobEventKind::ComponentsClaimed { .. }
-        )
-    };
     happened(scene, id)
         .into_iter()
-        .find(|(_, what)| claims(what))
+        .find(|(_, what)| {
+            matches!(
+                what,
+                JobEventKind::ClaimBegun | JobEventKind::ComponentsClaimed { .. }
+            )
+        })
         .map(|(at, _)| at)
 }
 
@@ -200,13 +199,13 @@ fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
         DAY
     };
     let victims = if way == ClaimCase::Preempts { 3 } else { 0 };
-    let local = |processors| LocalJob {
+    let local = LocalJob {
         at: came,
-        processors,
+        processors: 6 - victims,
         run_time: stays,
         estimate: stays,
     };
-    stage.locals = vec![(1, local(6 - victims))];
+    stage.locals = vec![(1, local)];
     // The third site has room for it only where it is to move there.
     if way != ClaimCase::Moves {
         let fills = LocalJob {

@@ -78,21 +78,15 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
             calls as u64,
         );
         let view = scene.plane_run.plane.view();
-        let at = |name: &str| {
-            let file = LogicalName::new(name)
+        for number in 0..count {
+            let file = LogicalName::new(&format!("result-{number}"))
                 .ok()
                 .and_then(|name| view.files.get(&name).cloned());
             let entry = file.and_then(|file| file.entry.clone());
-            entry.map(|entry| {
-                entry
-                    .replicas
-                    .iter()
-                    .map(|(site, _)| site.clone())
-                    .collect::<Vec<_>>()
-            })
-        };
-        for number in 0..count {
-            let replicas = at(&format!("result-{number}"));
+            let replicas = entry.map(|entry| {
+                let replicas = entry.replicas.iter();
+                replicas.map(|(site, _)| site.clone()).collect::<Vec<_>>()
+            });
             scene.same("replicas", replicas, Some(vec![site_name(to)?]));
         }
         Ok(())

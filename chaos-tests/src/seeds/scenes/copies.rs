@@ -146,11 +146,11 @@ async fn shared_copy(scene: &StagedScene, tale: CopyTale) -> Result<(Timestamp, 
     let half = tale.takes.0 / 2;
     let looks = looks(tale.takes.0);
     let whole = tale.seen().0;
-    let spec = || reads(only_at(job(&[2], tale.run, tale.run, 0)?, 2)?, 0);
-    let first = scene.submit(spec()?).await?;
+    let spec = reads(only_at(job(&[2], tale.run, tale.run, 0)?, 2)?, 0)?;
+    let first = scene.submit(spec.clone()).await?;
     scene.pass(DurationMs(half)).await;
     shows_progress(scene, begun, tale)?;
-    let second = scene.submit(spec()?).await?;
+    let second = scene.submit(spec).await?;
     scene.same("sources", sources(scene, first)?, vec![site_name(0)?]);
     let ended = scene.until_ended(&[first, second]).await?.since(begun).0;
     scene.pass(tale.keeps + DurationMs(10_000)).await;
@@ -250,18 +250,17 @@ fn shows_measurement(scene: &StagedScene, tale: CopyTale, at: Timestamp) -> Resu
             )
         })
         .collect();
-    let bits = |rate: u64| 8_000 * rate;
     let rate = if counts {
         tale.seems()
     } else {
-        bits(tale.said)
+        8_000 * tale.said
     };
     let measured = counts.then_some((tale.seems(), at, 1));
-    let near = (site_name(0)?, rate, bits(tale.said), measured);
+    let near = (site_name(0)?, rate, 8_000 * tale.said, measured);
     scene.same(
         "links",
         shown,
-        vec![near, (site_name(1)?, bits(FAR), bits(FAR), None)],
+        vec![near, (site_name(1)?, 8_000 * FAR, 8_000 * FAR, None)],
     );
     let gauge = &scene.plane_run.plane.shared().metrics.link_bandwidth;
     let gauge = gauge.with_label_values(&["amsterdam", "cracow"]).get();

@@ -178,9 +178,11 @@ async fn strikes(
     trouble: fn(bool) -> SiteFault,
     story: GateStory,
 ) -> Result<()> {
-    let starts = |job: &Job| job.phase.kind() == PhaseKind::Starting;
     scene
-        .when(DAY, |scene| scene.job(ID).is_ok_and(|job| starts(&job)))
+        .when(DAY, |scene| {
+            let job = scene.job(ID);
+            job.is_ok_and(|job| job.phase.kind() == PhaseKind::Starting)
+        })
         .await?;
     let site = story.parts - 1;
     scene.strike(&site_name(site)?, trouble(true));
@@ -219,8 +221,10 @@ fn opened(world: &World) -> Vec<Timestamp> {
 /// Returns true if the gates of the first round were not opened within the time that calls take.
 fn is_apart(world: &World, story: GateStory) -> bool {
     let opened = opened(world);
-    let apart = |at: Timestamp| at.since(opened[0]) > DurationMs(10 * SECOND);
-    opened.len() < story.parts || opened.iter().any(|at| apart(*at))
+    opened.len() < story.parts
+        || opened
+            .iter()
+            .any(|at| at.since(opened[0]) > DurationMs(10 * SECOND))
 }
 
 /// The world's record of one attempt at its gate.
@@ -254,30 +258,29 @@ fn judge(
 ) -> Vec<String> {
     let mut found = torn(lives);
     let round = job.round;
-    let mut check = |holds: bool, what: &str| {
+    let succeeded = lives
+        .values()
+        .filter(|life: &&AdmittedAttempt| life.round == round && life.exited == Some(0))
+        .count();
+    // For a clock that was set, a moment may be an hour.
+    let is_plain = !matches!(story.between, Between::Death(ahead) if ahead != 0);
+    let checks = [
+        (job.phase.kind() == PhaseKind::Finished, "it ended"),
+        (succeeded == story.parts, "it ended without all payloads"),
+        (!(struck && story.long) || round > Round(1), "it finished"),
+        (
+            story.long || !is_plain || round == Round(1),
+            "it was given up in haste",
+        ),
+    ];
+    for (holds, what) in checks {
         if !holds {
             found.push(format!(
                 "{what}, in round {round} as {:?}: {story:?}",
                 job.phase
             ));
         }
-    };
-    check(job.phase.kind() == PhaseKind::Finished, "it ended");
-    check(
-        lives
-            .values()
-            .filter(|life: &&AdmittedAttempt| life.round == round && life.exited == Some(0))
-            .count()
-            == story.parts,
-        "it ended without all payloads",
-    );
-    // For a clock that was set, a moment may be an hour.
-    let is_plain = !matches!(story.between, Between::Death(ahead) if ahead != 0);
-    check(!(struck && story.long) || round > Round(1), "it finished");
-    check(
-        story.long || !is_plain || round == Round(1),
-        "it was given up in haste",
-    );
+    }
     found
 }
 
@@ -288,16 +291,10 @@ fn torn(lives: &BTreeMap<AttemptTag, AdmittedAttempt>) -> Vec<String> {
     for life in lives.values() {
         rounds.entry(life.round).or_default().extend(life.began);
     }
-    let apart = |began: &Vec<Timestamp>| {
-        began
-            .iter()
-            .max()
-            .zip(began.iter().min())
-            .map(|(last, first)| last.since(*first))
-    };
-    let torn = rounds
-        .iter()
-        .filter(|(_, began)| apart(began).is_some_and(|apart| apart > grace));
+    let torn = rounds.iter().filter(|(_, began)| {
+        let ends = began.iter().max().zip(began.iter().min());
+        ends.is_some_and(|(last, first)| last.since(*first) > grace)
+    });
     torn.map(|(round, began)| format!("payloads of round {round} began at {began:?}"))
         .collect()
 }

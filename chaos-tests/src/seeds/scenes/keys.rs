@@ -10,7 +10,7 @@ use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId};
 use cospan_domain::job::job_state::Idempotency;
 use cospan_domain::job::spec::{JobSpec, Priority};
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
@@ -115,14 +115,14 @@ async fn first_run(scene: StagedScene, drawn: DrawnKeys) -> Result<()> {
     let jobs = submitted(&scene, "alice", plain).await?;
     scene.same("numbers", jobs, (1..=drawn.first).map(fresh).collect());
     let next = drawn.first + 1;
-    let one = || named(spec(drawn, 2)?, "one", 1);
-    let jobs = submitted(&scene, "alice", vec![one()?]).await?;
+    let one = named(spec(drawn, 2)?, "one", 1)?;
+    let jobs = submitted(&scene, "alice", vec![one.clone()]).await?;
     scene.same("under a name", jobs, vec![fresh(next)]);
     let before = scene.changes().len();
-    let jobs = submitted(&scene, "alice", vec![one()?]).await?;
+    let jobs = submitted(&scene, "alice", vec![one.clone()]).await?;
     scene.same("under the same name", jobs, vec![repeated(next)]);
     // Neither room nor rules matter to what was accepted.
-    let mut changed = one()?;
+    let mut changed = one.clone();
     changed.spec = Arc::new(JobSpec {
         priority: Priority::High,
         ..JobSpec::clone(&*spec(drawn, 99)?)
@@ -142,14 +142,16 @@ async fn first_run(scene: StagedScene, drawn: DrawnKeys) -> Result<()> {
         idempotency: named(spec(drawn, 2)?, "new", 1)?.idempotency,
         ..changed
     };
-    let refusal = scene.ask(ApiRequest::Submit(vec![one()?, other])).await;
+    let refusal = scene
+        .ask(ApiRequest::Submit(vec![one.clone(), other]))
+        .await;
     let right = matches!(&refusal, Err(ApiRefusal::Unplaceable { index: 1, .. }));
     scene.check(right, || {
         format!("what cannot be, under a new name: {refusal:?}")
     });
     let mixed = vec![
         named(spec(drawn, 1)?, "two", 2)?,
-        one()?,
+        one.clone(),
         Submission::of(spec(drawn, 1)?),
     ];
     let jobs = submitted(&scene, "alice", mixed).await?;
@@ -159,7 +161,7 @@ async fn first_run(scene: StagedScene, drawn: DrawnKeys) -> Result<()> {
         vec![fresh(next + 1), repeated(next), fresh(next + 2)],
     );
     clashes(&scene, drawn, next).await?;
-    let jobs = submitted(&scene, "bob", vec![one()?]).await?;
+    let jobs = submitted(&scene, "bob", vec![one]).await?;
     scene.same(
         "the same name of somebody else",
         jobs,
@@ -214,8 +216,8 @@ async fn second_run(scene: StagedScene, drawn: DrawnKeys) -> Result<()> {
         Some(&reserved_before),
         blocks(next + 4).last(),
     );
-    let one = || named(spec(drawn, 2)?, "one", 1);
-    let jobs = submitted(&scene, "alice", vec![one()?]).await?;
+    let one = named(spec(drawn, 2)?, "one", 1)?;
+    let jobs = submitted(&scene, "alice", vec![one]).await?;
     scene.same("the same name after a restart", jobs, vec![repeated(next)]);
     clashes_still(&scene, drawn, next).await?;
     let jobs = submitted(&scene, "alice", vec![Submission::of(spec(drawn, 1)?)]).await?;
@@ -247,13 +249,8 @@ async fn clashes_still(scene: &StagedScene, drawn: DrawnKeys, next: u64) -> Resu
 /// looks come 24 times in that time, once a minute at most and once an hour at least. Then their
 /// keys are free.
 async fn archived(scene: &StagedScene, drawn: DrawnKeys, next: u64, last: u64) -> Result<()> {
-    let ended = |id| {
-        let job = scene.job(JobId(id))?;
-        job.ended_at()
-            .ok_or_else(|| anyhow::anyhow!("job {id} has not ended"))
-    };
-    let named_end = ended(next)?;
-    let last_end = ended(last)?;
+    let named_end = end_of(scene, next)?;
+    let last_end = end_of(scene, last)?;
     let look = DurationMs((drawn.keep.0 / 24).clamp(60_000, 3_600_000));
     let gone =
         |id| move |scene: &StagedScene| !scene.plane_run.plane.view().jobs.contains_key(&JobId(id));
@@ -286,4 +283,10 @@ async fn archived(scene: &StagedScene, drawn: DrawnKeys, next: u64, last: u64) -
         drawn.first as usize + 5,
     );
     Ok(())
+}
+
+fn end_of(scene: &StagedScene, id: u64) -> Result<Timestamp> {
+    let job = scene.job(JobId(id))?;
+    job.ended_at()
+        .ok_or_else(|| anyhow::anyhow!("job {id} has not ended"))
 }

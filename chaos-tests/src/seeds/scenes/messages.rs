@@ -141,9 +141,8 @@ fn pauses() -> impl Iterator<Item = u64> {
 /// Returns the time after the end at which a message that failed so often is off the list, and true
 /// if it is given up: once it fails after its time, or instead of the first try after it.
 fn last_try(failed: u64, tell_for: DurationMs) -> (DurationMs, bool) {
-    let after = |failures: u64| DurationMs(pauses().take(failures as usize).sum());
-    let failure = after(failed.saturating_sub(1));
-    let next = after(failed);
+    let failure = DurationMs(pauses().take(failed.saturating_sub(1) as usize).sum());
+    let next = DurationMs(pauses().take(failed as usize).sum());
     if failed > 0 && failure >= tell_for {
         (failure, true)
     } else {

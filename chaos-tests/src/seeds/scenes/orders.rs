@@ -42,16 +42,18 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 fn order(id: JobId, number: usize) -> ApiRequest {
-    let prioritize = |to| ApiRequest::SetPriority {
-        jobs: vec![id],
-        to,
-        uncapped: true,
-    };
     match number {
         0 => ApiRequest::Freeze(vec![id]),
         1 => ApiRequest::Thaw(vec![id]),
-        2 => prioritize(Priority::High),
-        _ => prioritize(Priority::Low),
+        _ => ApiRequest::SetPriority {
+            jobs: vec![id],
+            to: if number == 2 {
+                Priority::High
+            } else {
+                Priority::Low
+            },
+            uncapped: true,
+        },
     }
 }
 

@@ -123,15 +123,14 @@ fn placed_since(scene: &StagedScene, job: JobId, since: Timestamp) -> Vec<SiteNa
 /// Returns true if a job was placed without a reservation.
 fn is_claimed(scene: &StagedScene, job: JobId) -> bool {
     let told = scene.told_of(job);
-    let is_placed = |what: &JobEventKind| match what {
-        JobEventKind::JobPlaced { placements, .. } => placements
-            .iter()
-            .any(|placement| placement.acquisition.promised().is_none()),
-        _ => false,
-    };
     told.iter()
         .flat_map(|(_, events)| events)
-        .any(|event| is_placed(&event.what))
+        .any(|event| match &event.what {
+            JobEventKind::JobPlaced { placements, .. } => placements
+                .iter()
+                .any(|placement| placement.acquisition.promised().is_none()),
+            _ => false,
+        })
 }
 
 fn began_at(scene: &StagedScene) -> Vec<Timestamp> {

@@ -20,13 +20,13 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let quiet = DurationMs(1_000 * chance.random_range(BELIEVED / 2..=BELIEVED * 10));
     let mut stage = SceneStage::of(&sites, chance.random())?;
     stage.hints = chance.random_bool(0.5);
-    let spec = || job(&[4], DurationMs(1_000), DurationMs(60_000), 0);
     stage.play(move |scene| async move {
-        let first = scene.submit(spec()?).await?;
+        let spec = job(&[4], DurationMs(1_000), DurationMs(60_000), 0)?;
+        let first = scene.submit(spec.clone()).await?;
         scene.ended(first).await?;
         scene.pass(quiet).await;
         let begun = scene.now();
-        let second = scene.submit(spec()?).await?;
+        let second = scene.submit(spec).await?;
         scene.ended(second).await?;
         let waited = scene.told_at(second, "JobPlaced")?.since(begun);
         scene.check(waited <= SOON, || {

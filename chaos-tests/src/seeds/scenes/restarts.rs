@@ -6,6 +6,7 @@ use anyhow::Result;
 use cospan_actors::api::command::{ApiAnswer, ApiRequest};
 use cospan_domain::ids::{Digest, JobId};
 use cospan_domain::job::job_state::{JobPhase, PhaseKind};
+use cospan_domain::job::spec::JobSpec;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -71,15 +72,9 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 
 async fn before(scene: &StagedScene, tale: RestartTale) -> Result<LeftBehind> {
     scene.pass(DurationMs(100)).await;
-    let spec = |processors: u32, run: u64, site| {
-        only_at(
-            job(&[processors], DurationMs(run), DurationMs(run), 0)?,
-            site,
-        )
-    };
-    let ended = scene.submit(spec(1, 100, 0)?).await?;
+    let ended = scene.submit(sized_job(1, 100, 0)?).await?;
     scene.until_ended(&[ended]).await?;
-    let running = scene.submit(spec(12, tale.run, 0)?).await?;
+    let running = scene.submit(sized_job(12, tale.run, 0)?).await?;
     scene
         .until(DurationMs(60_000), |scene: &StagedScene| {
             scene
@@ -90,7 +85,7 @@ async fn before(scene: &StagedScene, tale: RestartTale) -> Result<LeftBehind> {
     let mut waiting = Vec::new();
     let mut frozen = Vec::new();
     for _ in 0..tale.frozen {
-        let id = scene.submit(spec(1, 1_000, 0)?).await?;
+        let id = scene.submit(sized_job(1, 1_000, 0)?).await?;
         let done = scene.ask(ApiRequest::Freeze(vec![id])).await;
         scene.check(matches!(done, Ok(ApiAnswer::Jobs(_))), || {
             format!("{done:?}")
@@ -98,9 +93,9 @@ async fn before(scene: &StagedScene, tale: RestartTale) -> Result<LeftBehind> {
         frozen.push(id);
     }
     let begun = scene.now();
-    let reading = scene.submit(reads(spec(2, 1_000, 1)?, 0)?).await?;
+    let reading = scene.submit(reads(sized_job(2, 1_000, 1)?, 0)?).await?;
     for _ in 0..tale.waiting {
-        waiting.push(scene.submit(spec(12, 1_000, 0)?).await?);
+        waiting.push(scene.submit(sized_job(12, 1_000, 0)?).await?);
     }
     scene.pass(DurationMs(tale.killed)).await;
     let next = scene.plane_run.plane.view().next_id;
@@ -115,6 +110,11 @@ async fn before(scene: &StagedScene, tale: RestartTale) -> Result<LeftBehind> {
         next,
         begun,
     })
+}
+
+fn sized_job(processors: u32, run: u64, site: usize) -> Result<JobSpec> {
+    let run = DurationMs(run);
+    only_at(job(&[processors], run, run, 0)?, site)
 }
 
 async fn after(scene: &StagedScene, tale: RestartTale, left: LeftBehind) -> Result<()> {

@@ -315,8 +315,9 @@ async fn goes_elsewhere(
 
 /// Checks that a site that has not answered lately is asked for its description first.
 fn check_tries(scene: &StagedScene, begun: u64, tries: &SilentTries) -> Result<()> {
-    let asked = |call| scene.asked_since(BEGINS + DurationMs(begun + 11), 0, call);
-    let status: Vec<u64> = asked("status")?
+    let since = BEGINS + DurationMs(begun + 11);
+    let status: Vec<u64> = scene
+        .asked_since(since, 0, "status")?
         .into_iter()
         .map(|at| at + begun + 11)
         .collect();
@@ -324,7 +325,8 @@ fn check_tries(scene: &StagedScene, begun: u64, tries: &SilentTries) -> Result<(
         .into_iter()
         .filter(|at| *at >= tries.asked[0])
         .collect();
-    let described: Vec<u64> = asked("describe")?
+    let described: Vec<u64> = scene
+        .asked_since(since, 0, "describe")?
         .into_iter()
         .map(|at| at + begun + 11)
         .collect();

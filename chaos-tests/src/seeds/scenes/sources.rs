@@ -80,8 +80,8 @@ fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
         calls.truncate(story.calls.len());
         scene.same("calls", calls, story.calls);
         let metrics = &scene.plane_run.plane.shared().metrics;
-        let failed = |blame| metrics.transfer_failures.with_label_values(&[blame]).get();
-        scene.same("failures", failed("source"), story.failures);
+        let failures = metrics.transfer_failures.with_label_values(&["source"]);
+        scene.same("failures", failures.get(), story.failures);
         if let Some(text) = story.says {
             let changes = scene.changes();
             let mut reasons = changes
@@ -220,29 +220,16 @@ fn from_store(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.pass(DurationMs(100)).await;
         let begun = scene.now();
         let run = DurationMs(1_000);
-        let spec = |site| reads(only_at(job(&[2], run, run, 0)?, site)?, 0);
-        let first = scene.submit(spec(1)?).await?;
+        let spec = reads(only_at(job(&[2], run, run, 0)?, 1)?, 0)?;
+        let first = scene.submit(spec).await?;
         let left = scene.until_ended(&[first]).await?.since(begun).0;
-        let second = scene.submit(spec(2)?).await?;
+        let spec = reads(only_at(job(&[2], run, run, 0)?, 2)?, 0)?;
+        let second = scene.submit(spec).await?;
         let ended = scene.until_ended(&[second]).await?.since(begun).0;
         scene.pass(keeps + DurationMs(1_000)).await;
         // Nobody reports a complete copy; it is seen.
         let takes = looks(takes).last().copied().unwrap_or_default();
         let whole = left + takes;
-        let story = |from: &str, lives: &[TimedItem<&str>]| {
-            let copying = (lives[0].0, format!("1 copying from {from}"));
-            let lives = lives.iter().map(|(at, what)| (*at, format!("1 {what}")));
-            let mut lives: Vec<_> = lives.collect();
-            lives.splice(1..1, [copying.clone(), copying]);
-            lives
-        };
-        let gone = |at| {
-            [
-                (at, "deleting unneeded"),
-                (at, "deleting unneeded"),
-                (at, "gone"),
-            ]
-        };
         let lives = [
             (0, "waiting"),
             (takes, "ready"),
@@ -250,23 +237,39 @@ fn from_store(chance: &mut StdRng) -> Result<Vec<String>> {
             (left, "ready"),
         ];
         let read = [(whole, "ready unneeded")];
-        let lives = [&lives[..], &read, &gone(whole + keeps.0)].concat();
+        let lives = [&lives[..], &read, &deletion(whole + keeps.0)].concat();
         scene.same(
             "read",
             scene.copied(&site_name(1)?, begun),
-            story("amsterdam", &lives),
+            lives_of_copy("amsterdam", &lives),
         );
         let lives = [
             (left, "waiting"),
             (whole, "ready"),
             (ended, "ready unneeded"),
         ];
-        let lives = [&lives[..], &gone(ended + keeps.0)].concat();
+        let lives = [&lives[..], &deletion(ended + keeps.0)].concat();
         scene.same(
             "reads",
             scene.copied(&site_name(2)?, begun),
-            story("berlin", &lives),
+            lives_of_copy("berlin", &lives),
         );
         Ok(())
     })
+}
+
+fn deletion(at: u64) -> [TimedItem<&'static str>; 3] {
+    [
+        (at, "deleting unneeded"),
+        (at, "deleting unneeded"),
+        (at, "gone"),
+    ]
+}
+
+fn lives_of_copy(from: &str, lives: &[TimedItem<&str>]) -> Vec<TimedItem<String>> {
+    let copying = (lives[0].0, format!("1 copying from {from}"));
+    let lives = lives.iter().map(|(at, what)| (*at, format!("1 {what}")));
+    let mut lives: Vec<_> = lives.collect();
+    lives.splice(1..1, [copying.clone(), copying]);
+    lives
 }

@@ -67,12 +67,10 @@ impl SceneStage {
         let sites = processors.iter().enumerate();
         let sites = sites.map(|(number, count)| Ok((site_name(number)?, *count)));
         let sites: Vec<(SiteName, u32)> = sites.collect::<Result<_>>()?;
-        let pairs = || {
-            sites
-                .iter()
-                .flat_map(|from| sites.iter().map(move |to| (&from.0, &to.0)))
-        };
-        let links = pairs().filter(|(from, to)| from != to);
+        let pairs = sites
+            .iter()
+            .flat_map(|from| sites.iter().map(move |to| (&from.0, &to.0)));
+        let links = pairs.filter(|(from, to)| from != to);
         let links = links
             .map(|(from, to)| ((from.clone(), to.clone()), BANDWIDTH))
             .collect();

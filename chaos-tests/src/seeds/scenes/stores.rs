@@ -97,24 +97,25 @@ fn follows(
     room: usize,
     begun: cospan_domain::units::Timestamp,
 ) {
-    let ended = |id| {
-        scene
-            .lived(id, begun)
-            .last()
-            .map(|(at, _)| *at)
-            .unwrap_or_default()
-    };
     let mut free: Vec<u64> = vec![0; room];
     for (number, id) in jobs.iter().enumerate() {
         free.sort_unstable();
         let at = free.remove(0);
         scene.same("placed in turn", placed(scene, *id, begun), Some(at));
-        free.push(if number == 0 {
-            ended(*id).max(ended(shares))
-        } else {
-            ended(*id)
-        });
+        let mut end = end_of(scene, *id, begun);
+        if number == 0 {
+            end = end.max(end_of(scene, shares, begun));
+        }
+        free.push(end);
     }
+}
+
+fn end_of(scene: &StagedScene, id: JobId, begun: cospan_domain::units::Timestamp) -> u64 {
+    scene
+        .lived(id, begun)
+        .last()
+        .map(|(at, _)| *at)
+        .unwrap_or_default()
 }
 
 /// Checks that of unneeded copies the latest are kept, as far as there is room for replicas; the

@@ -28,8 +28,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::of(&sizes, chance.random())?;
     stage.add_file(chance.random_range(1..=1_000_000), &[0])?;
     stage.settings.limits.max_components = limit;
-    let named = |name: &str| Ok::<_, anyhow::Error>((TargetName::new(name)?, Arc::from(name)));
-    stage.settings.targets = BTreeMap::from([named("desk")?, named("mail")?]);
+    stage.settings.targets = BTreeMap::from([
+        (TargetName::new("desk")?, Arc::from("desk")),
+        (TargetName::new("mail")?, Arc::from("mail")),
+    ]);
     let bob = ClassRule {
         owner: Some(key("bob")?),
         ..ClassRule::default()
@@ -159,9 +161,8 @@ impl Front<'_> {
         let spec = job(&[1, largest + 1], DurationMs(1), DurationMs(100_000), 0)?;
         let huge = Submission::of(Arc::new(spec));
         let refusal = self.answer("alice", huge.clone()).await?;
-        let names = |problem: &str| problem.contains("component part-1 ");
         let right = matches!(&refusal, ApiRefusal::Unplaceable { index, problem }
-            if *index == self.before && names(problem));
+            if *index == self.before && problem.contains("component part-1 "));
         self.scene
             .check(right, || format!("a job that is too large: {refusal:?}"));
         let name = LogicalName::new("file-9")?;
@@ -198,15 +199,11 @@ impl Front<'_> {
     /// Checks that the priority is the one that is asked for, if a rule allows it, or the one that
     /// is given.
     async fn classes(&self) -> Result<()> {
-        let asks = |priority| {
-            Ok::<_, anyhow::Error>(Arc::new(JobSpec {
-                priority,
-                ..small()?
-            }))
+        let low = JobSpec {
+            priority: Priority::Low,
+            ..small()?
         };
-        let refusal = self
-            .answer("bob", Submission::of(asks(Priority::Low)?))
-            .await?;
+        let refusal = self.answer("bob", Submission::of(Arc::new(low))).await?;
         let asked = Priority::Low;
         let highest = Priority::SuperLow;
         let above = AboveHighest {
@@ -306,19 +303,13 @@ async fn closed_sites(scene: &StagedScene) -> Result<()> {
         ..waits.clone()
     };
     let alice = key("alice")?;
-    let open = |scene: &StagedScene| {
-        scene
-            .plane_run
-            .plane
-            .preview(&alice, leaves.clone())
-            .is_ok()
-    };
-    scene.check(open(scene), || {
-        "a site that is open refuses a preview".into()
-    });
+    let plane = &scene.plane_run.plane;
+    let is_open = plane.preview(&alice, leaves.clone()).is_ok();
+    scene.check(is_open, || "a site that is open refuses a preview".into());
     order(scene, &site, SiteOrder::Freeze).await?;
     scene.pass(DurationMs(SHAPES.0 - 1)).await;
-    scene.check(open(scene), || {
+    let is_open = plane.preview(&alice, leaves.clone()).is_ok();
+    scene.check(is_open, || {
         "shapes are worked out anew within a second".into()
     });
     scene.pass(DurationMs(1)).await;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cospan_actors::api::View;
 use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
 use cospan_domain::job::demands::{Holding, holdings, needed};
-use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
+use cospan_domain::job::job_state::{JobPhase, PhaseKind};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::units::{Bytes, DurationMs};
 
@@ -92,10 +92,10 @@ fn needs(scene: &StagedScene, view: &View) {
         .iter()
         .map(|(site, staged)| (site.clone(), staged.bytes))
         .collect();
-    let sum = |contents: &BTreeMap<Digest, Bytes>| Bytes(contents.values().map(|b| b.0).sum());
-    let sums = staged
-        .iter()
-        .map(|(site, contents)| (site.clone(), sum(contents)));
+    let sums = staged.iter().map(|(site, contents)| {
+        let sum = contents.values().map(|bytes| bytes.0).sum();
+        (site.clone(), Bytes(sum))
+    });
     scene.same(
         "bytes needed by site",
         bytes,
@@ -142,19 +142,14 @@ fn catalogued(scene: &StagedScene, view: &View) {
 /// Checks that gauges of jobs and queues are what the view has.
 fn counted(scene: &StagedScene, view: &View) {
     let metrics = &scene.plane_run.plane.shared().metrics;
-    let jobs = |matches: &dyn Fn(&Job) -> bool| {
-        view.jobs.values().filter(|job| matches(job)).count() as i64
-    };
     for phase in PhaseKind::ALL {
         let gauge = metrics.jobs.with_label_values(&[phase.as_str()]).get();
-        scene.same(
-            phase.as_str(),
-            gauge,
-            jobs(&|job| job.phase.kind() == phase),
-        );
+        let jobs = view.jobs.values();
+        let jobs = jobs.filter(|job| job.phase.kind() == phase);
+        scene.same(phase.as_str(), gauge, jobs.count() as i64);
     }
     for class in Priority::ALL {
-        let waits = |job: &Job| {
+        let waiting = view.jobs.values().filter(|job| {
             let has_turn = job
                 .spec
                 .run
@@ -162,7 +157,8 @@ fn counted(scene: &StagedScene, view: &View) {
                 .as_ref()
                 .is_none_or(|task| task.at_once.is_none());
             has_turn && job.priority == class && matches!(job.phase, JobPhase::Queued { .. })
-        };
+        });
+        let waiting = waiting.count() as i64;
         let gauge = metrics
             .queue_length
             .with_label_values(&[class.as_str()])
@@ -174,16 +170,10 @@ fn counted(scene: &StagedScene, view: &View) {
                 .as_ref()
                 .is_some_and(|task| task.at_once.is_some())
         });
-        scene.check(limited || gauge == jobs(&waits), || {
-            format!(
-                "the queue of class {class} shows {gauge}, not {}",
-                jobs(&waits)
-            )
+        scene.check(limited || gauge == waiting, || {
+            format!("the queue of class {class} shows {gauge}, not {waiting}")
         });
     }
-    scene.same(
-        "jobs held",
-        metrics.held.get(),
-        jobs(&|job| job.held.is_some()),
-    );
+    let held = view.jobs.values().filter(|job| job.held.is_some());
+    scene.same("jobs held", metrics.held.get(), held.count() as i64);
 }

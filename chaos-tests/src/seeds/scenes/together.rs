@@ -75,14 +75,13 @@ fn rows(first: u64, sizes: &[usize]) -> Vec<JointAnswer> {
 
 /// Lists how many jobs each change brought.
 fn appended(scene: &StagedScene) -> Vec<usize> {
-    let count = |change: &JournalChange| match change {
-        JournalChange::NewJobs(jobs) => Some(jobs.len()),
-        _ => None,
-    };
     scene
         .changes()
         .iter()
-        .filter_map(|(_, change)| count(change))
+        .filter_map(|(_, change)| match &**change {
+            JournalChange::NewJobs(jobs) => Some(jobs.len()),
+            _ => None,
+        })
         .collect()
 }
 
@@ -247,10 +246,6 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
         ..FaultRates::default()
     };
     stage.play(move |scene| async move {
-        let depth = |scene: &StagedScene| {
-            let depth = &scene.plane_run.plane.shared().metrics.mailbox_depth;
-            depth.with_label_values(&["intake"]).get()
-        };
         let requests = vec![vec![waiting(5)?]; bound];
         let asked = scene.now();
         let full = ApiRefusal::Busy { retry_after_s: 1 };
@@ -258,7 +253,9 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
         let late = async {
             scene.pass(DurationMs(1)).await;
             if scene.plane_run.plane.view().jobs.is_empty() {
-                scene.same("commands under way", depth(&scene), bound as i64);
+                let depth = &scene.plane_run.plane.shared().metrics.mailbox_depth;
+                let depth = depth.with_label_values(&["intake"]).get();
+                scene.same("commands under way", depth, bound as i64);
                 let at = scene.now();
                 let answer = scene.ask(ApiRequest::Submit(vec![waiting(5)?])).await;
                 scene.same("one too many", answer, Err(full.clone()));

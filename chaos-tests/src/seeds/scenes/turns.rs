@@ -152,17 +152,19 @@ fn rises(chance: &mut StdRng) -> Result<Vec<String>> {
                 ..spec
             })
             .await?;
-        let tries = |count: u32| entered + DurationMs(interval.0 * u64::from(count));
         let is =
             |class| move |scene: &StagedScene| scene.job(id).is_ok_and(|job| job.priority == class);
         let at = scene.when(DAY, is(Priority::High)).await?;
-        scene.same("when it is high", at, tries(after));
+        let tried = DurationMs(interval.0 * u64::from(after));
+        scene.same("when it is high", at, entered + tried);
         scene.same("that it was promoted", scene.job(id)?.promoted, true);
         at_rest(&scene).await;
         let at = scene.when(DAY, is(Priority::SuperHigh)).await?;
-        scene.same("when it is super-high", at, tries(2 * after));
+        let tried = DurationMs(interval.0 * u64::from(2 * after));
+        scene.same("when it is super-high", at, entered + tried);
         let at = scene.when(DAY, is_over(id)).await?;
-        scene.same("when it is given up", at, tries(most + 1));
+        let tried = DurationMs(interval.0 * u64::from(most + 1));
+        scene.same("when it is given up", at, entered + tried);
         let reason = format!("not placed after {} tries (max_placement_tries)", most + 1);
         let should = JobPhase::Failed {
             at,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, SiteOrder};
 use cospan_actors::journal::JournalChange;
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
@@ -81,26 +81,40 @@ fn orders(
 ) -> (&'static str, Vec<SiteOrder>, Vec<SiteOrder>) {
     let from = scene.now();
     let until = scene.now() + lasts;
-    let window = |until| SiteOrder::SetWindow {
-        from,
-        until,
-        reason: Arc::from("cleaning"),
-    };
-    let force = |until| SiteOrder::Force {
-        usable: false,
-        until,
-    };
     let later = until + DurationMs(50_000);
     match verdict {
         ExpectedVerdict::Frozen => ("frozen", vec![SiteOrder::Freeze], vec![SiteOrder::Thaw]),
         ExpectedVerdict::Drained => ("drained", vec![SiteOrder::Drain], vec![SiteOrder::Undrain]),
-        ExpectedVerdict::Window => ("maintenance", vec![window(until)], vec![]),
-        ExpectedVerdict::Forced => ("unusable", vec![force(until)], vec![]),
-        ExpectedVerdict::Released => ("unusable", vec![force(later)], vec![SiteOrder::Unforce]),
+        ExpectedVerdict::Window => ("maintenance", vec![cleaning_window(from, until)], vec![]),
+        ExpectedVerdict::Forced => ("unusable", vec![unusable_until(until)], vec![]),
+        ExpectedVerdict::Released => (
+            "unusable",
+            vec![unusable_until(later)],
+            vec![SiteOrder::Unforce],
+        ),
         ExpectedVerdict::Removed => {
             let removal = SiteOrder::RemoveWindow { from };
-            ("maintenance", vec![window(later)], vec![removal])
+            (
+                "maintenance",
+                vec![cleaning_window(from, later)],
+                vec![removal],
+            )
         }
+    }
+}
+
+fn cleaning_window(from: Timestamp, until: Timestamp) -> SiteOrder {
+    SiteOrder::SetWindow {
+        from,
+        until,
+        reason: Arc::from("cleaning"),
+    }
+}
+
+fn unusable_until(until: Timestamp) -> SiteOrder {
+    SiteOrder::Force {
+        usable: false,
+        until,
     }
 }
 

@@ -73,16 +73,16 @@ impl FlexibleDocument {
             return None;
         };
         let Molding { overhead, shapes } = &spec.run.molding;
-        let shape = |shape: &OtherShape| ShapeDocument {
+        let shapes = shapes.iter().map(|shape: &OtherShape| ShapeDocument {
             processors: shape.processors,
             run_time: Length(shape.run_time),
-        };
+        });
         Some(Self {
             min_component_size: Some(bounds.min_component_size),
             max_components: bounds.max_components,
             splits: bounds.splits.clone(),
             overhead: Some(*overhead).filter(|overhead| *overhead > 0),
-            shape: shapes.iter().map(shape).collect(),
+            shape: shapes.collect(),
         })
     }
 

@@ -50,11 +50,6 @@ fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 fn bundle(context: &CommandContext, examination: &Examination) -> Value {
     let environment = &context.environment;
     let client = examination.client.as_ref();
-    let told = |value: Option<Result<Value, String>>| match value {
-        Some(Ok(value)) => value,
-        Some(Err(problem)) => json!({ "problem": problem }),
-        None => Value::Null,
-    };
     let sites = client.map(|client| {
         client
             .sites()
@@ -91,11 +86,19 @@ fn bundle(context: &CommandContext, examination: &Examination) -> Value {
         },
         "processors": std::thread::available_parallelism().map_or(0, usize::from),
         "system": std::fs::read_to_string("/proc/version").unwrap_or_default().trim(),
-        "sites": told(sites),
-        "store": told(store),
-        "metrics": told(metrics),
+        "sites": value_or_problem(sites),
+        "store": value_or_problem(store),
+        "metrics": value_or_problem(metrics),
         "log": server_log(),
     })
+}
+
+fn value_or_problem(value: Option<Result<Value, String>>) -> Value {
+    match value {
+        Some(Ok(value)) => value,
+        Some(Err(problem)) => json!({ "problem": problem }),
+        None => Value::Null,
+    }
 }
 
 /// Reads the last lines of the server's log from systemd's journal.

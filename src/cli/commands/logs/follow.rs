@@ -140,11 +140,10 @@ impl StreamReader {
     /// Returns the latest attempt, and true if the job has ended.
     fn latest(&self) -> Result<(u32, bool), ClientError> {
         let job = self.source.client.job(self.source.job)?;
-        let is_it = |name: &str| name == self.source.component;
         let component = job
             .components
             .iter()
-            .find(|component| is_it(&component.name));
+            .find(|component| component.name == self.source.component);
         Ok((
             component.map_or(0, |component| component.attempt),
             job.phase.is_final(),

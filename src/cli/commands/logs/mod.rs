@@ -60,23 +60,22 @@ impl WantedLogs {
         let job = self.client.job(id)?;
         let names = component_names(&job, self.component.as_deref())?;
         let width = names.iter().map(String::len).max().unwrap_or(0);
-        let source = |name: &String, stream: &StreamArg| StreamSource {
-            client: self.client.clone(),
-            job: id,
-            component: name.clone(),
-            stream: *stream,
-            tail: self.tail,
-            label: self.label(
-                id,
-                (names.len() > 1).then(|| format!("{name:width$}")),
-                *stream,
-            ),
-            apart: self.streams.len() > 1 && *stream == StreamArg::Stderr,
-        };
-        Ok(names
-            .iter()
-            .flat_map(|name| self.streams.iter().map(move |stream| source(name, stream)))
-            .collect())
+        let mut sources = Vec::new();
+        for name in &names {
+            for stream in &self.streams {
+                let shown = (names.len() > 1).then(|| format!("{name:width$}"));
+                sources.push(StreamSource {
+                    client: self.client.clone(),
+                    job: id,
+                    component: name.clone(),
+                    stream: *stream,
+                    tail: self.tail,
+                    label: self.label(id, shown, *stream),
+                    apart: self.streams.len() > 1 && *stream == StreamArg::Stderr,
+                });
+            }
+        }
+        Ok(sources)
     }
 
     /// Returns a label that tells a stream from the others; `None` if there are no others.

@@ -2,7 +2,6 @@
 //! there already is removed, and nothing is written through a link.
 
 use std::fs::{self, Permissions};
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -143,17 +142,19 @@ impl Tree<'_> {
 
     fn link(&mut self, to: &Path, target: &[u8]) -> Result<(), CliError> {
         let target = PathBuf::from(std::ffi::OsStr::from_bytes(target));
-        let wrong = |error: &io::Error| CliError::file("make the link", to, error);
         match fs::symlink_metadata(to) {
             Ok(there) if there.is_symlink() && fs::read_link(to).is_ok_and(|is| is == target) => {
                 return Ok(());
             }
             Ok(_) if !self.overwrite => return Err(in_the_way(to)),
-            Ok(_) => fs::remove_file(to).map_err(|error| wrong(&error))?,
+            Ok(_) => {
+                fs::remove_file(to).map_err(|error| CliError::file("make the link", to, &error))?
+            }
             Err(_) => {}
         }
         self.fetched = true;
-        std::os::unix::fs::symlink(&target, to).map_err(|error| wrong(&error))
+        std::os::unix::fs::symlink(&target, to)
+            .map_err(|error| CliError::file("make the link", to, &error))
     }
 
     fn arrived(self) -> Result<Arrived, CliError> {

@@ -153,16 +153,20 @@ fn preliminary(args: &SiteAddArgs) -> Result<Site, CliError> {
 
 fn lines(args: &SiteAddArgs, root: &Path, processors: u32) -> String {
     let mut text = format!("[[site]]\nname = {}\nkind = \"slurm\"\n", args.site.show());
-    let path = |path: &Option<PathBuf>| path.as_ref().map(OptionValue::show);
-    let word = |word: &Option<String>| word.as_ref().map(OptionValue::show);
     let given = [
-        ("ssh", word(&args.ssh)),
-        ("ssh_config", path(&args.ssh_config)),
-        ("slurm_conf", path(&args.slurm_conf)),
+        ("ssh", args.ssh.as_ref().map(OptionValue::show)),
+        (
+            "ssh_config",
+            args.ssh_config.as_ref().map(OptionValue::show),
+        ),
+        (
+            "slurm_conf",
+            args.slurm_conf.as_ref().map(OptionValue::show),
+        ),
         ("root", Some(root.to_path_buf().show())),
-        ("partition", word(&args.partition)),
-        ("account", word(&args.account)),
-        ("qos", word(&args.qos)),
+        ("partition", args.partition.as_ref().map(OptionValue::show)),
+        ("account", args.account.as_ref().map(OptionValue::show)),
+        ("qos", args.qos.as_ref().map(OptionValue::show)),
         ("processors", Some(processors.show())),
     ];
     for (key, value) in given {
@@ -204,13 +208,14 @@ fn append(file: &Path, before: &str, section: &str) -> Result<(), CliError> {
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
-        std::fs::create_dir_all(directory)?;
-        let old = std::fs::metadata(file);
-        let mode = old.map_or(PRIVATE, |old| old.permissions().mode() & 0o7777);
-        cospan_durable::replace_with_mode(file, text.as_bytes(), mode)
-    };
-    write().map_err(|error| CliError::file("write", file, &error))
+    replace_file(directory, file, &text).map_err(|error| CliError::file("write", file, &error))
+}
+
+fn replace_file(directory: &Path, file: &Path, text: &str) -> std::io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    let old = std::fs::metadata(file);
+    let mode = old.map_or(PRIVATE, |old| old.permissions().mode() & 0o7777);
+    cospan_durable::replace_with_mode(file, text.as_bytes(), mode)
 }
 
 #[cfg(test)]

@@ -87,25 +87,29 @@ impl KeptAttempts {
 
 /// Asks the server which of all jobs' attempts it needs.
 fn needs(context: &CommandContext, site: &str) -> Result<KeptAttempts, CliError> {
-    let remedy = "start it, or name it with --server; if no server needs anything there any more, \
-                  say so with --needed-by-nobody";
-    let unknown = |why: String| {
-        let what = format!("nobody knows what is still needed at {site}: {why}");
-        CliError::usage(what, remedy)
-    };
     let report = context
         .client()
         .and_then(|client| Ok(client.site_and_needs(site)?));
-    let told = report.map_err(|error| unknown(error.to_string()))?.needs;
-    let told = told.ok_or_else(|| unknown("the server is older than this program".into()))?;
+    let told = report
+        .map_err(|error| unknown_needs(site, error.to_string()))?
+        .needs;
+    let told =
+        told.ok_or_else(|| unknown_needs(site, "the server is older than this program".into()))?;
     let instance = told
         .instance
         .parse()
-        .map_err(|_| unknown("the server does not say who it is".into()))?;
+        .map_err(|_| unknown_needs(site, "the server does not say who it is".into()))?;
     Ok(KeptAttempts::Server {
         instance,
         jobs: told.jobs.into_iter().map(JobId).collect(),
     })
+}
+
+fn unknown_needs(site: &str, why: String) -> CliError {
+    let remedy = "start it, or name it with --server; if no server needs anything there any more, \
+                  say so with --needed-by-nobody";
+    let what = format!("nobody knows what is still needed at {site}: {why}");
+    CliError::usage(what, remedy)
 }
 
 /// Returns `None` if the user does not agree.

@@ -19,11 +19,6 @@ const WALL_TIME: DurationMs = DurationMs::from_secs(3_600);
 /// Builds the job of a command line.
 pub(super) fn job(args: &LineArgs, command: &[String]) -> Result<JobDocument, CliError> {
     let sites = sites(args)?;
-    let of_command = || {
-        command
-            .first()
-            .and_then(|program| Path::new(program).file_name()?.to_str())
-    };
     let several = sites.len() > 1;
     let component = sites.into_iter().enumerate().map(|(index, site)| {
         let name = if several {
@@ -34,7 +29,10 @@ pub(super) fn job(args: &LineArgs, command: &[String]) -> Result<JobDocument, Cl
         component(args, command, &name, site)
     });
     Ok(JobDocument {
-        name: args.name.clone().or_else(|| of_command().map(Arc::from)),
+        name: args.name.clone().or_else(|| {
+            let program = Path::new(command.first()?);
+            Some(Arc::from(program.file_name()?.to_str()?))
+        }),
         component: component.collect::<Result<_, _>>()?,
         ..JobDocument::bare(args.wall_time.unwrap_or(Length(WALL_TIME)))
     })

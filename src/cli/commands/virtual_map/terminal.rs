@@ -8,9 +8,8 @@ const HEIGHT: usize = 18;
 /// Plots sites as letters in the order of `points`, chosen ones in capitals, and the job as `+` at
 /// the origin; `*` where several have one position.
 pub(super) fn plot(points: &[MapPoint]) -> String {
-    let farthest = |of: fn(&MapPoint) -> f64| points.iter().map(of).fold(0.0, f64::max);
-    let end_x = map_scale(farthest(|p| p.x));
-    let end_y = map_scale(farthest(|p| p.y));
+    let end_x = map_scale(points.iter().map(|p| p.x).fold(0.0, f64::max));
+    let end_y = map_scale(points.iter().map(|p| p.y).fold(0.0, f64::max));
     let mut grid = vec![vec![' '; WIDTH + 1]; HEIGHT + 1];
     grid[0][0] = '+';
     let mut legend = String::new();

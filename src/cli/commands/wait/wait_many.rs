@@ -188,13 +188,10 @@ impl JobWatch<'_> {
 
 /// Formats the numbers of jobs by their end, and names those that did not finish.
 pub(super) fn text(outcomes: &[WaitOutcome]) -> String {
-    let count = |wanted: &str| {
-        outcomes
-            .iter()
-            .filter(|outcome| outcome.state == wanted)
-            .count()
-    };
-    let ended = ["finished", "failed", "cancelled"].map(|name| (name, count(name)));
+    let ended = ["finished", "failed", "cancelled"].map(|name| {
+        let in_state = outcomes.iter().filter(|outcome| outcome.state == name);
+        (name, in_state.count())
+    });
     let others = outcomes.len() - ended.iter().map(|(_, count)| count).sum::<usize>();
     let mut parts: Vec<String> = ended
         .iter()
@@ -205,8 +202,10 @@ pub(super) fn text(outcomes: &[WaitOutcome]) -> String {
         parts.push(format!("{others} not ended"));
     }
     let mut text = format!("{} jobs: {}\n", outcomes.len(), parts.join(", "));
-    let bad = |outcome: &&WaitOutcome| matches!(outcome.state.as_str(), "failed" | "cancelled");
-    let bad: Vec<&WaitOutcome> = outcomes.iter().filter(bad).collect();
+    let bad: Vec<&WaitOutcome> = outcomes
+        .iter()
+        .filter(|outcome| matches!(outcome.state.as_str(), "failed" | "cancelled"))
+        .collect();
     bad.iter()
         .take(NAMED)
         .for_each(|outcome| text.push_str(&outcome_text(outcome)));

@@ -20,17 +20,12 @@ pub(super) fn jobs(
     level: &LoadLevel,
     options: &BuildOptions,
 ) -> Result<Vec<RawJob>, BuildError> {
-    let share = |share: f64| (f64::from(site.processors()) * share).round() as u32;
-    let dummy = |submitted, run_time, processors| GeneratedJob {
-        submitted,
-        run_time,
-        processors,
-        interactive: false,
-    };
+    let processors = f64::from(site.processors());
     let mut jobs = Vec::new();
-    let base = share(level.least);
-    jobs.extend((base > 0).then(|| dummy(DurationMs::ZERO, options.horizon, base)));
-    let nodes = share(level.most).saturating_sub(base) / site.processors_per_node;
+    let base = (processors * level.least).round() as u32;
+    jobs.extend((base > 0).then(|| make_job(DurationMs::ZERO, options.horizon, base)));
+    let most = (processors * level.most).round() as u32;
+    let nodes = most.saturating_sub(base) / site.processors_per_node;
     for node in 0..nodes {
         for (from, length) in times_in_use(site, node, level.mean_run_time, options) {
             if jobs.len() == EVENTS_PER_SITE_MAX {
@@ -39,7 +34,7 @@ pub(super) fn jobs(
                     what: "local jobs",
                 });
             }
-            jobs.push(dummy(from, length, site.processors_per_node));
+            jobs.push(make_job(from, length, site.processors_per_node));
         }
     }
     jobs.sort_by_key(|job| job.submitted);
@@ -47,6 +42,15 @@ pub(super) fn jobs(
         .zip(&jobs)
         .map(|(number, job)| RawJob::generated(number, job))
         .collect())
+}
+
+fn make_job(submitted: DurationMs, run_time: DurationMs, processors: u32) -> GeneratedJob {
+    GeneratedJob {
+        submitted,
+        run_time,
+        processors,
+        interactive: false,
+    }
 }
 
 /// Draws the times at which a node is in use, and their lengths; each node draws by itself.
@@ -63,15 +67,15 @@ fn times_in_use(
     );
     let mut in_use: bool = rng.random();
     let mut from = DurationMs::ZERO;
-    let mut next = move || {
+    let turns = std::iter::from_fn(move || {
         let length = (rng.sample::<f64, _>(Exp1) * mean.0 as f64).ceil() as u64;
         let turn = (in_use, from, DurationMs(length).max(SHORTEST));
         from = from + turn.2;
         in_use = !in_use;
-        turn
-    };
+        Some(turn)
+    });
     let horizon = options.horizon;
-    std::iter::from_fn(move || Some(next()))
+    turns
         .take_while(move |(_, from, _)| *from < horizon)
         .filter_map(|(in_use, from, length)| in_use.then_some((from, length)))
 }

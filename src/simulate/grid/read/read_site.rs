@@ -67,13 +67,20 @@ pub(super) fn site(
 
     let power = table.has("gflops_per_processor").then(|| power(table));
     let benchmarks = table.or("benchmarks", Scores::new(), Scores::read);
-    let end = |key: &str| {
-        table
-            .has(key)
-            .then(|| Some(table.required(key, super::read_links::bandwidth)?.value))
-    };
-    let upload = end("upload");
-    let download = end("download");
+    let upload = table.has("upload").then(|| {
+        Some(
+            table
+                .required("upload", super::read_links::bandwidth)?
+                .value,
+        )
+    });
+    let download = table.has("download").then(|| {
+        Some(
+            table
+                .required("download", super::read_links::bandwidth)?
+                .value,
+        )
+    });
 
     let called = name
         .as_ref()
@@ -147,8 +154,10 @@ fn is_log(table: &GridTable<'_, '_>, otherwise: &str) -> Option<bool> {
 /// Records a problem for known keys that do not fit what is given.
 fn goes_with(table: &GridTable<'_, '_>, all: &[&str], fitting: &[&str], what: &str) {
     table.only(all);
-    let odd = |key: &&str| all.contains(key) && !fitting.contains(key);
-    for key in table.keys().filter(|key| odd(&key.value)) {
+    for key in table.keys() {
+        if !all.contains(&key.value) || fitting.contains(&key.value) {
+            continue;
+        }
         let message = format!("{} in {} does not go with {what}", key.value, table.title());
         table.wrong(
             &key.at,
@@ -225,17 +234,12 @@ fn model(table: &GridTable<'_, '_>, all: &[&str], processors: Option<u32>) -> Op
         ("poisson", LoadModel::Poisson),
         ("level", LoadModel::Level),
     ];
-    let utilization = || {
-        table
-            .required("utilization", |value| share(value, UTILIZATION_MAX))
-            .map(|u| u.value)
-    };
     match table.required("model", |value| word(value, &models))?.value {
         LoadModel::Lublin => {
             goes_with(table, all, &LUBLIN, "model = \"lublin\"");
             Some(LocalSource::Model {
                 model: LocalModel::Lublin,
-                utilization: utilization()?,
+                utilization: read_utilization(table)?,
             })
         }
         LoadModel::Poisson => {
@@ -244,7 +248,7 @@ fn model(table: &GridTable<'_, '_>, all: &[&str], processors: Option<u32>) -> Op
             let mean_run_time = table.required("mean_run_time", some_length);
             let largest = processors.unwrap_or(u32::MAX);
             let sizes = table.required("sizes", |value| sizes(value, largest));
-            let utilization = utilization();
+            let utilization = read_utilization(table);
             let mean_run_time = mean_run_time?.value;
             let sizes = sizes?.value;
             let model = LocalModel::Poisson {
@@ -258,6 +262,12 @@ fn model(table: &GridTable<'_, '_>, all: &[&str], processors: Option<u32>) -> Op
         }
         LoadModel::Level => level(table, all).map(LocalSource::Level),
     }
+}
+
+fn read_utilization(table: &GridTable<'_, '_>) -> Option<f64> {
+    table
+        .required("utilization", |value| share(value, UTILIZATION_MAX))
+        .map(|u| u.value)
 }
 
 fn level(table: &GridTable<'_, '_>, all: &[&str]) -> Option<LoadLevel> {

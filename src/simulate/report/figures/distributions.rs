@@ -162,19 +162,18 @@ fn draw(
 /// The distribution function of sorted values, one step for each pixel column.
 fn curve(sorted: &[f64], axis: LogAxis, plot: Area) -> PathText {
     let mut path = PathText::default();
-    let y = |jobs: usize| plot.bottom() - jobs as f64 / sorted.len() as f64 * plot.height;
-    let column = |value: f64| (axis.x(value) - plot.left).round();
     for (index, value) in sorted.iter().enumerate() {
-        let here = column(*value);
+        let here = (axis.x(*value) - plot.left).round();
         if index == 0 {
             path.move_to(plot.left + here, plot.bottom());
         }
         let is_last_here = sorted
             .get(index + 1)
-            .is_none_or(|next| column(*next) > here);
+            .is_none_or(|next| (axis.x(*next) - plot.left).round() > here);
         if is_last_here {
             path.across(plot.left + here);
-            path.upright(y(index + 1));
+            let share = (index + 1) as f64 / sorted.len() as f64;
+            path.upright(plot.bottom() - share * plot.height);
         }
     }
     if !sorted.is_empty() {
@@ -208,21 +207,22 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
 
 /// Describes a curve in words.
 fn fact(panel: &Panel, group: &SvgGroup<'_>, values: &[f64]) -> String {
-    let shown = |value: f64| {
-        if panel.marks == TIMES {
-            number_format::seconds(value)
-        } else {
-            number_format::number(value)
-        }
-    };
     format!(
         "{}, {}: median {}, 95th percentile {} ({}).",
         panel.heading,
         group.label,
-        shown(quantile(values, 0.5)),
-        shown(quantile(values, 0.95)),
+        show_value(panel, quantile(values, 0.5)),
+        show_value(panel, quantile(values, 0.95)),
         number_format::counted(values.len() as u64, "job"),
     )
+}
+
+fn show_value(panel: &Panel, value: f64) -> String {
+    if panel.marks == TIMES {
+        number_format::seconds(value)
+    } else {
+        number_format::number(value)
+    }
 }
 
 /// Describes what the figure shows.
@@ -272,10 +272,9 @@ fn note(groups: &[SvgGroup<'_>], curves: usize) -> String {
 
 /// Names the labels whose curves coincide everywhere, in words.
 fn coinciding(groups: &[SvgGroup<'_>]) -> String {
-    let values = |group: &SvgGroup<'_>| PANELS.each_ref().map(|panel| sorted(group, panel.value));
     let mut classes: Vec<([Vec<f64>; 3], Vec<&str>)> = Vec::new();
     for group in groups {
-        let values = values(group);
+        let values = PANELS.each_ref().map(|panel| sorted(group, panel.value));
         match classes.iter_mut().find(|(of, _)| *of == values) {
             Some((_, labels)) => labels.push(group.label.as_str()),
             None => classes.push((values, vec![group.label.as_str()])),

@@ -112,7 +112,7 @@ fn count(run: &RunRecord, window: ReportSpan) -> usize {
 
 /// Assigns processors to the bars of a window, at most this many bars of each site.
 fn placed(run: &RunRecord, window: ReportSpan, most: usize) -> Chart<'_> {
-    let row = |site| {
+    let rows = run.sites.iter().map(|site| {
         let mut bars: Vec<&Bar> = within(site, window).take(most).collect();
         bars.sort_by_key(|bar| bar.from);
         let blocks = gantt_rows::assign(&bars, site.processors);
@@ -123,8 +123,8 @@ fn placed(run: &RunRecord, window: ReportSpan, most: usize) -> Chart<'_> {
             bars,
             bookings,
         }
-    };
-    let mut rows: Vec<GanttRow<'_>> = run.sites.iter().map(row).collect();
+    });
+    let mut rows: Vec<GanttRow<'_>> = rows.collect();
     if rows.len() > SITES {
         rows.sort_by_key(|row| std::cmp::Reverse(row.bars.len()));
         rows.truncate(SITES);
@@ -260,18 +260,17 @@ fn outline(
 
 /// Describes a reservation in words.
 fn booking_tip(booking: &BookingBar, run: &RunRecord) -> String {
-    let since = |at: Timestamp| at.since(run.began);
     let left = booking
         .left
-        .map(|at| format!(", given back at {}", since(at)));
+        .map(|at| format!(", given back at {}", at.since(run.began)));
     format!(
         "job {}, component {}: reserved, {}, {} to {}, since {}{}",
         booking.job,
         booking.component,
         number_format::counted(booking.processors.into(), "processor"),
-        since(booking.from),
-        since(booking.to),
-        since(booking.made),
+        booking.from.since(run.began),
+        booking.to.since(run.began),
+        booking.made.since(run.began),
         left.unwrap_or_default()
     )
 }
@@ -300,13 +299,12 @@ fn tip(bar: &Bar, run: &RunRecord) -> String {
         .component
         .map_or(String::new(), |c| format!(", component {c}"));
     let gap = if job.is_empty() { "" } else { ": " };
-    let since = |at: Timestamp| at.since(run.began);
     format!(
         "{job}{component}{gap}{}, {}, {} to {}",
         bar.kind.words(),
         number_format::counted(bar.processors.into(), "processor"),
-        since(bar.from),
-        since(bar.to)
+        bar.from.since(run.began),
+        bar.to.since(run.began)
     )
 }
 

@@ -49,10 +49,12 @@ pub(super) fn load_kinds() -> Vec<(LegendSign, String)> {
 
 /// The entries of the outlines of reservations.
 pub(super) fn bookings() -> [(LegendSign, String); 2] {
-    let entry = |class, words: &str| (LegendSign::Fill(class), words.to_owned());
     [
-        entry("booking", "reserved"),
-        entry("booking left", "reserved until moved"),
+        (LegendSign::Fill("booking"), "reserved".to_owned()),
+        (
+            LegendSign::Fill("booking left"),
+            "reserved until moved".to_owned(),
+        ),
     ]
 }
 

@@ -135,16 +135,15 @@ fn panel(drawing: &mut FigureDrawing, plot: Area, heading: &str, stack: &Stack, 
 
 /// The outline of an area that stands on the bottom of the plot.
 fn outline(shares: &[f64], plot: Area) -> PathText {
-    let y = |share: f64| ((plot.bottom() - share * plot.height) * 10.0).round() / 10.0;
     let width = plot.width / shares.len().max(1) as f64;
-    let x = |column: usize| plot.left + column as f64 * width;
     let mut path = PathText::default();
     path.move_to(plot.left, plot.bottom());
     let mut height = plot.bottom();
     for (column, share) in shares.iter().enumerate() {
-        if y(*share) != height {
-            height = y(*share);
-            path.across(x(column));
+        let y = ((plot.bottom() - share * plot.height) * 10.0).round() / 10.0;
+        if y != height {
+            height = y;
+            path.across(plot.left + column as f64 * width);
             path.upright(height);
         }
     }

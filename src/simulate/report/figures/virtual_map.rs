@@ -33,9 +33,8 @@ pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
         width: SIDE,
         height: SIDE,
     };
-    let farthest = |of: fn(&MapPoint) -> f64| points.iter().map(of).fold(0.0, f64::max);
-    let end_x = round_up(farthest(|p| p.x));
-    let end_y = round_up(farthest(|p| p.y));
+    let end_x = round_up(points.iter().map(|p| p.x).fold(0.0, f64::max));
+    let end_y = round_up(points.iter().map(|p| p.y).fold(0.0, f64::max));
     let up = ticks(end_y, |share| plot.bottom() - share * plot.height);
     let across = ticks(end_x, |share| plot.left + share * plot.width);
     axes::frame(&mut drawing, plot, &up);
